@@ -1,0 +1,1 @@
+"""When and where things run: requests, events, scheduling, warm pool, caching, previews."""

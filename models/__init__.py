@@ -1,0 +1,1 @@
+"""What runs: backbones, heads, samplers, text encoders, autoencoders, and the catalogue."""

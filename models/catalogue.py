@@ -1,0 +1,167 @@
+"""The catalogue: one `Variant` per system a visitor can choose.
+
+Switchers, command line, loader and benchmarks all read it; adding a variant is adding one entry.
+Published figures are the publishers' own and carry the device they were measured on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Family = Literal["nitro-ar"]
+SamplerKind = Literal["mlp-head", "joint-head"]
+
+
+@dataclass(frozen=True)
+class StepRange:
+    """A whole-number setting: its default and the range a visitor may choose."""
+
+    default: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A number its publisher states; never one measured here."""
+
+    name: str
+    value: str
+    device: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One system: which classes and files make it, and how it is sampled by default.
+
+    `resolution` is in pixels a side, `grid` in tokens a side. `text_encoder` and `autoencoder`
+    name parts that several variants share (see `models.loading`).
+    """
+
+    id: str
+    family: Family
+    title: str
+    summary: str
+    sampler: SamplerKind
+    resolution: int
+    grid: int
+    ar_iterations: StepRange
+    flow_steps: StepRange
+    cfg_scale: float
+    weights_file: str
+    text_encoder: str
+    autoencoder: str
+    licence: str
+    embedded: bool = False  # ships with the product; needs no download
+    hub_repo: str | None = None
+    parameters_m: int | None = None  # millions, text encoder and autoencoder not counted
+    published: tuple[PublishedFigure, ...] = ()
+
+    @property
+    def latent_channels(self) -> int:
+        return 32
+
+
+CFG_RANGE = (1.0, 15.0)
+_NITRO_BLOG = "ROCm blog, 22 Jan 2026"
+_NITRO_LICENCE = (
+    "Weights by AMD: the Hub card says Apache-2.0, the repository's README MIT. Text encoder: "
+    "Llama 3.2 Community License. Autoencoder: Apache-2.0."
+)
+_POCKET_LICENCE = "Trained here on Noto Color Emoji (SIL OFL 1.1); see assets/pocket/README.md."
+
+CATALOGUE: tuple[Variant, ...] = (
+    Variant(
+        id="pocket-ar",
+        family="nitro-ar",
+        title="Pocket AR",
+        summary="Embedded small model, MLP flow head: draws emoji scenes on a laptop.",
+        sampler="mlp-head",
+        resolution=128,
+        grid=8,
+        ar_iterations=StepRange(12, 1, 64),
+        flow_steps=StepRange(3, 1, 50),
+        cfg_scale=2.0,
+        weights_file="pocket-ar.safetensors",
+        text_encoder="pocket",
+        autoencoder="pocket",
+        licence=_POCKET_LICENCE,
+        embedded=True,
+    ),
+    Variant(
+        id="pocket-ar-joint",
+        family="nitro-ar",
+        title="Pocket AR Joint",
+        summary="Embedded small model, global token and transformer head: one iteration.",
+        sampler="joint-head",
+        resolution=128,
+        grid=8,
+        ar_iterations=StepRange(1, 1, 64),
+        flow_steps=StepRange(6, 1, 50),
+        cfg_scale=2.0,
+        weights_file="pocket-ar-joint.safetensors",
+        text_encoder="pocket",
+        autoencoder="pocket",
+        licence=_POCKET_LICENCE,
+        embedded=True,
+    ),
+    Variant(
+        id="nitro-ar-gan",
+        family="nitro-ar",
+        title="Nitro-AR GAN",
+        summary="AMD, 512 px: 20 masked-autoregressive iterations, 3-step MLP flow head.",
+        sampler="mlp-head",
+        resolution=512,
+        grid=16,
+        ar_iterations=StepRange(20, 1, 64),
+        flow_steps=StepRange(3, 1, 50),
+        cfg_scale=4.0,
+        weights_file="nitro_ar_gan.safetensors",
+        text_encoder="llama-3.2-1b",
+        autoencoder="dc-ae-f32c32",
+        licence=_NITRO_LICENCE,
+        hub_repo="amd/Nitro-AR",
+        parameters_m=324,
+        published=(
+            PublishedFigure("latency", "328 ms", "MI325X", _NITRO_BLOG),
+            PublishedFigure("latency", "230 ms", "RX 7900 XT", _NITRO_BLOG),
+            PublishedFigure("GenEval", "0.66", "MI325X", _NITRO_BLOG),
+        ),
+    ),
+    Variant(
+        id="nitro-ar-joint-gan",
+        family="nitro-ar",
+        title="Nitro-AR Joint-GAN",
+        summary="AMD, 512 px: one iteration, global token and 6-step transformer flow head.",
+        sampler="joint-head",
+        resolution=512,
+        grid=16,
+        ar_iterations=StepRange(1, 1, 64),
+        flow_steps=StepRange(6, 1, 50),
+        cfg_scale=4.0,
+        weights_file="nitro_ar_joint_gan.safetensors",
+        text_encoder="llama-3.2-1b",
+        autoencoder="dc-ae-f32c32",
+        licence=_NITRO_LICENCE,
+        hub_repo="amd/Nitro-AR",
+        parameters_m=474,
+        published=(
+            PublishedFigure("latency", "74 ms", "MI325X", _NITRO_BLOG),
+            PublishedFigure("GenEval", "0.60", "MI325X", _NITRO_BLOG),
+        ),
+    ),
+)
+
+
+def variant_ids() -> tuple[str, ...]:
+    return tuple(variant.id for variant in CATALOGUE)
+
+
+def find_variant(variant_id: str) -> Variant:
+    """The catalogue's entry. Raises `KeyError` with the known ids in its message."""
+    for variant in CATALOGUE:
+        if variant.id == variant_id:
+            return variant
+    raise KeyError(f"There is no variant {variant_id!r}. Known: {', '.join(variant_ids())}.")

@@ -1,0 +1,130 @@
+"""The contract between models and engine: what a sampler, an encoder and a loaded variant offer.
+
+The engine knows samplers only through these types. One step of a sampler advances several samples
+at once, each at its own progress, which is what makes batching across visitors possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from models.catalogue import Variant
+
+CfgSchedule = Literal["constant", "linear"]
+WeightState = Literal["pocket", "official", "random"]
+
+
+@dataclass(frozen=True)
+class SampleSettings:
+    """Everything but the prompt that decides a picture. Validated by the engine's request.
+
+    `temperature` scales the initial flow noise; 1.0 is the reference's behaviour.
+    """
+
+    seed: int
+    ar_iterations: int
+    flow_steps: int
+    cfg_scale: float
+    cfg_schedule: CfgSchedule = "constant"
+    temperature: float = 1.0
+
+
+class SampleState(Protocol):
+    """One sample in progress. `step` counts the steps done; only its sampler changes it."""
+
+    step: int
+
+
+class Sampler(Protocol):
+    """Turns a variant into steps. Not thread-safe: one thread owns it."""
+
+    def prompt_context(self, text_rows: Tensor) -> Any:
+        """What the steps need of a prompt, computed once: `text_rows` is [L, text width]."""
+
+    def start(self, settings: SampleSettings, prompt: Any, unconditional: Any) -> SampleState:
+        """A new sample. All its randomness is drawn here, on the CPU, from `settings.seed`.
+
+        `prompt` and `unconditional` are results of `prompt_context`; the latter is the empty
+        prompt's and may be ignored where the settings use no guidance.
+        """
+
+    def num_steps(self, state: SampleState) -> int:
+        """How many calls of `advance` the sample takes in all."""
+
+    def advance(self, states: Sequence[SampleState]) -> None:
+        """ONE step for every state. They may differ in progress, seed, prompt and settings."""
+
+    def batch_key(self, settings: SampleSettings) -> object:
+        """Samples of one variant with equal keys may share an `advance`."""
+
+    def latent(self, state: SampleState) -> Tensor:
+        """What is known now, [C, H, W], in the autoencoder's scale. For a preview or the end."""
+
+    def committed(self, state: SampleState) -> Tensor | None:
+        """int16 [H, W]: the step (from 1) that committed each token, 0 = still masked.
+
+        None for samplers without tokens (diffusion).
+        """
+
+
+class TextEncoder(Protocol):
+    """Prompts to the rows an image model reads."""
+
+    max_tokens: int
+
+    def encode(self, prompts: Sequence[str]) -> Tensor:
+        """[len(prompts), L, width], padded to the length the image model was trained with."""
+
+    def count_tokens(self, prompt: str) -> int:
+        """Tokens of the prompt before truncation, special tokens included."""
+
+    def unknown_words(self, prompt: str) -> list[str]:
+        """Words of the prompt the encoder has never seen; empty where every word can be spelt."""
+
+
+class Autoencoder(Protocol):
+    """Latents to pixels and back."""
+
+    def decode(self, latents: Tensor) -> Tensor:
+        """[N, C, h, w] to [N, 3, H, W] in 0..1, fp32. Raises `BrokenPicture` on NaN."""
+
+    def encode(self, pixels: Tensor) -> Tensor:
+        """[N, 3, H, W] in 0..1 to [N, C, h, w]."""
+
+
+class BrokenPicture(RuntimeError):
+    """A picture came out with values that are not numbers, even in fp32."""
+
+
+@dataclass(frozen=True)
+class LoadedVariant:
+    """A variant ready to run. Text encoder and autoencoder may be shared with others."""
+
+    variant: Variant
+    sampler: Sampler
+    text: TextEncoder
+    autoencoder: Autoencoder
+    weights: WeightState
+    own: tuple[nn.Module, ...]  # what this variant alone holds: backbone and heads
+    shared: tuple[tuple[str, nn.Module], ...] = ()  # (name, part) several variants may hold
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of what this variant alone holds."""
+        return sum(module_bytes(module) for module in self.own)
+
+    def move(self, device: torch.device) -> None:
+        """Move what this variant alone holds; samplers follow their modules' device."""
+        for module in self.own:
+            module.to(device)
+
+
+def module_bytes(module: nn.Module) -> int:
+    """Bytes of a module's parameters and buffers."""
+    tensors = (*module.parameters(), *module.buffers())
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -1,0 +1,1 @@
+"""How Pocket's weights are made: the world, the stages, the evaluation."""
