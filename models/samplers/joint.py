@@ -1,0 +1,232 @@
+"""Joint sampling (Nitro-AR Joint-GAN): a global token first, then all tokens at once.
+
+A small pass predicts the latent of the picture's thumbnail, one token. It then stands in for every
+masked token, and a transformer head moves all tokens from noise to data together, so that one AR
+iteration is enough; more are possible. Every Euler step of the head is a step of its own, so that
+each can be shown and aborted: first the global token, then `flow_steps` for each iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from models.contracts import SampleSettings
+from models.emmdit import EmbeddedText
+from models.heads import TransformerHead
+from models.nitro_ar import NitroAR
+from models.randomness import Randomness, draw
+from models.samplers.prompts import PromptContext
+from models.schedules import flow_sigmas, flow_times, guidance_scales, masked_counts
+
+
+@dataclass
+class JointState:
+    """One picture in progress. `condition` and `z` belong to the AR iteration at work."""
+
+    settings: SampleSettings
+    contexts: tuple[PromptContext, ...]  # (unconditional, prompt), or the prompt alone
+    counts: tuple[int, ...]
+    order: Tensor  # int64 [T]
+    fields: Tensor  # fp32 [iterations, T, C]
+    thumbnail_noise: Tensor  # fp32 [1, C]
+    guidance: Tensor  # fp32 [iterations + 1]: the global token's, then each iteration's
+    tokens: Tensor  # [T, C]
+    committed_at: Tensor  # int16 [T]
+    global_token: Tensor | None = None  # [1, C]
+    condition: Tensor | None = None  # [branches, T, W]
+    z: Tensor | None = None  # fp32 [T, C]
+    estimate: Tensor | None = None  # fp32 [T, C]: the clean tokens z is heading for
+    step: int = 0
+
+    @property
+    def iteration(self) -> int:
+        return (self.step - 1) // self.settings.flow_steps
+
+    @property
+    def flow_step(self) -> int:
+        return (self.step - 1) % self.settings.flow_steps
+
+
+@dataclass
+class JointSampler:
+    """The step contract for Nitro-AR with a transformer head; see `models.contracts.Sampler`.
+
+    `keep_global_token`: masked tokens stay the global token after the first iteration instead of
+    becoming the mask token. `rewrite`: later iterations overwrite committed tokens. The published
+    pipeline uses neither, and one iteration.
+    """
+
+    model: NitroAR
+    keep_global_token: bool = False
+    rewrite: bool = False
+    _times: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+
+    def prompt_context(self, text_rows: Tensor) -> PromptContext:
+        return PromptContext.of(self.model, text_rows)
+
+    def batch_key(self, settings: SampleSettings) -> object:
+        return settings.cfg_scale != 1.0
+
+    def start(
+        self, settings: SampleSettings, prompt: PromptContext, unconditional: PromptContext
+    ) -> JointState:
+        config = self.model.config
+        random = draw(settings.seed, config.tokens, config.channels, settings.ar_iterations)
+        return self.start_from(random, settings, prompt, unconditional)
+
+    def start_from(
+        self,
+        random: Randomness,
+        settings: SampleSettings,
+        prompt: PromptContext,
+        unconditional: PromptContext,
+    ) -> JointState:
+        """A new sample from given random numbers."""
+        config, mask = self.model.config, self.model.mask_token
+        # The global token counts as a sampling run of one iteration of its own.
+        scales = [
+            scale
+            for iterations in (1, settings.ar_iterations)
+            for scale in guidance_scales(
+                settings.cfg_scale, settings.cfg_schedule, config.tokens, iterations
+            )
+        ]
+        guided = settings.cfg_scale != 1.0
+        return JointState(
+            settings=settings,
+            contexts=(unconditional, prompt) if guided else (prompt,),
+            counts=masked_counts(config.tokens, settings.ar_iterations),
+            order=random.order.to(mask.device),
+            fields=(random.fields * settings.temperature).to(mask.device),
+            thumbnail_noise=(random.thumbnail * settings.temperature).to(mask.device),
+            guidance=torch.tensor(scales, device=mask.device),
+            tokens=mask[0].expand(config.tokens, -1).clone(),
+            committed_at=torch.zeros(config.tokens, dtype=torch.int16, device=mask.device),
+        )
+
+    def num_steps(self, state: JointState) -> int:
+        return 1 + state.settings.ar_iterations * state.settings.flow_steps
+
+    def advance(self, states: Sequence[JointState]) -> None:
+        """The global token for fresh states; one Euler step of the joint head for the others."""
+        fresh = [state for state in states if state.step == 0]
+        flowing = [state for state in states if state.step > 0]
+        if fresh:
+            self._global_tokens(fresh)
+        if opening := [state for state in flowing if state.flow_step == 0]:
+            self._open_iteration(opening)
+        if flowing:
+            self._joint_step(flowing)
+        for state in states:
+            state.step += 1
+
+    def _global_tokens(self, states: Sequence[JointState]) -> None:
+        """Predict each picture's thumbnail token and put it in every place."""
+        for state in states:
+            for context in state.contexts:
+                if context.global_pass is None:
+                    context.global_pass = self.model.global_pass(context.text)
+        head = self.model.diffloss_global.net
+        # Few rows and few steps: states with different step counts go one after another.
+        for steps in sorted({state.settings.flow_steps for state in states}):
+            group = [state for state in states if state.settings.flow_steps == steps]
+            hidden = torch.cat([context.global_pass for context in _by_branch(group)])
+            condition = head.condition(hidden)  # [branches * B, 1, W]
+            z = torch.stack([state.thumbnail_noise for state in group])  # [B, 1, C]
+            scale = torch.stack([state.guidance[0] for state in group])[:, None, None]
+            times, sigmas = self._time_rows(head, steps), flow_sigmas(steps)
+            for k in range(steps):
+                time = times[k].expand(condition.shape[0], -1)
+                velocity = _guided(head, z, time, condition, scale)
+                z = z + (sigmas[k + 1] - sigmas[k]) * velocity
+            for state, token in zip(group, z, strict=True):
+                state.global_token = token.to(state.tokens.dtype)
+                state.tokens.copy_(state.global_token.expand_as(state.tokens))
+
+    def _open_iteration(self, states: Sequence[JointState]) -> None:
+        """The backbone pass of an AR iteration, and the head's condition from it."""
+        contexts = _by_branch(states)
+        branches = len(states[0].contexts)
+        tokens = torch.stack([state.tokens for state in states]).repeat(branches, 1, 1)
+        text = EmbeddedText.stack([context.text for context in contexts])
+        conditions = self.model.diffloss.net.condition(self.model(tokens, text))
+        for index, state in enumerate(states):
+            state.condition = conditions[index :: len(states)]  # [branches, T, W]
+            state.z = state.fields[state.iteration]
+
+    def _joint_step(self, states: Sequence[JointState]) -> None:
+        """One Euler step of the joint head; states may be at different times."""
+        head = self.model.diffloss.net
+        branches = len(states[0].contexts)
+        z = torch.stack([state.z for state in states])  # type: ignore[misc]  # [B, T, C]
+        rows = [
+            self._time_rows(head, state.settings.flow_steps)[state.flow_step] for state in states
+        ]
+        time = torch.stack(rows).repeat(branches, 1)  # [branches * B, W]
+        condition = torch.cat(
+            [state.condition[branch] for branch in range(branches) for state in states]  # type: ignore[index]
+        ).unflatten(0, (branches * len(states), -1))
+        scale = torch.stack([state.guidance[1 + state.iteration] for state in states])[:, None, None]
+        velocity = _guided(head, z, time, condition, scale)
+        for state, v in zip(states, velocity, strict=True):
+            sigmas, k = flow_sigmas(state.settings.flow_steps), state.flow_step
+            assert state.z is not None
+            state.estimate = state.z - sigmas[k] * v
+            state.z = state.z + (sigmas[k + 1] - sigmas[k]) * v
+            if k == state.settings.flow_steps - 1:
+                self._commit(state)
+
+    def _commit(self, state: JointState) -> None:
+        """Write the tokens this AR iteration reveals; the others become masked again."""
+        assert state.z is not None and state.global_token is not None
+        iteration, done = state.iteration, state.z.to(state.tokens.dtype)
+        keep = state.counts[iteration + 1]
+        now = state.order[keep:] if self.rewrite else state.order[keep : state.counts[iteration]]
+        state.tokens.index_copy_(0, now, done.index_select(0, now))
+        state.committed_at.index_fill_(0, now, state.step + 1)
+        if iteration == 0 and not self.keep_global_token:
+            masked = state.order[:keep]
+            state.tokens.index_copy_(0, masked, self.model.mask_token[0].expand(keep, -1))
+        state.z = state.condition = None
+
+    def _time_rows(self, head: TransformerHead, steps: int) -> Tensor:
+        """A head's time embedding at each evaluation, [steps, W]."""
+        name = "main" if head is self.model.diffloss.net else "global"
+        device = self.model.mask_token.device
+        table = self._times.get((name, steps))
+        if table is None or table.device != device:
+            table = head.time(torch.tensor(flow_times(steps, "multi-step"), device=device))
+            self._times[name, steps] = table
+        return table
+
+    def latent(self, state: JointState) -> Tensor:
+        """Committed tokens where there are any; elsewhere the clean estimate of the flow."""
+        side, tokens = self.model.config.grid, state.tokens.float()
+        if state.estimate is not None and state.step < self.num_steps(state):
+            tokens = torch.where(state.committed_at[:, None] > 0, tokens, state.estimate)
+        return tokens.T.unflatten(1, (side, side))
+
+    def committed(self, state: JointState) -> Tensor:
+        side = self.model.config.grid
+        return state.committed_at.unflatten(0, (side, side))
+
+
+def _by_branch(states: Sequence[JointState]) -> list[PromptContext]:
+    """Contexts of all states: the unconditional ones first, then the prompts."""
+    branches = len(states[0].contexts)
+    return [state.contexts[branch] for branch in range(branches) for state in states]
+
+
+def _guided(
+    head: TransformerHead, z: Tensor, time: Tensor, condition: Tensor, scale: Tensor
+) -> Tensor:
+    """The head's velocity [B, N, C] in fp32, guided where there are two branches."""
+    x = z.to(condition.dtype)
+    if condition.shape[0] == z.shape[0]:
+        return head(x, time, condition).float()
+    v_null, v_text = head(x.repeat(2, 1, 1), time, condition).float().chunk(2)
+    return torch.lerp(v_null, v_text, scale)
