@@ -33,7 +33,7 @@ class JointState:
     order: Tensor  # int64 [T]
     fields: Tensor  # fp32 [iterations, T, C]
     thumbnail_noise: Tensor  # fp32 [1, C]
-    guidance: Tensor  # fp32 [iterations + 1]: the global token's, then each iteration's
+    guidance: Tensor  # fp32 [iterations + 1]: the global token's (constant), then the iterations'
     tokens: Tensor  # [T, C]
     committed_at: Tensor  # int16 [T]
     global_token: Tensor | None = None  # [1, C]
@@ -87,14 +87,9 @@ class JointSampler:
     ) -> JointState:
         """A new sample from given random numbers."""
         config, mask = self.model.config, self.model.mask_token
-        # The global token counts as a sampling run of one iteration of its own.
-        scales = [
-            scale
-            for iterations in (1, settings.ar_iterations)
-            for scale in guidance_scales(
-                settings.cfg_scale, settings.cfg_schedule, config.tokens, iterations
-            )
-        ]
+        scales = guidance_scales(
+            settings.cfg_scale, settings.cfg_schedule, config.tokens, settings.ar_iterations
+        )
         guided = settings.cfg_scale != 1.0
         return JointState(
             settings=settings,
@@ -103,7 +98,7 @@ class JointSampler:
             order=random.order.to(mask.device),
             fields=(random.fields * settings.temperature).to(mask.device),
             thumbnail_noise=(random.thumbnail * settings.temperature).to(mask.device),
-            guidance=torch.tensor(scales, device=mask.device),
+            guidance=torch.tensor((settings.cfg_scale, *scales), device=mask.device),
             tokens=mask[0].expand(config.tokens, -1).clone(),
             committed_at=torch.zeros(config.tokens, dtype=torch.int16, device=mask.device),
         )
