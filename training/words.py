@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from training.world import captions
 from training.world.vocabulary import COLOUR_SYNONYMS, COLOURS, OBJECTS, SYNONYMS, plural
 
-MAX_TOKENS = 32
+MAX_TOKENS = 24
 UNKNOWN, PAD, BEGIN = "<unk>", "<pad>", "<s>"
 
 

@@ -1,0 +1,289 @@
+"""Stage 3: the generators, `pocket-ar` (with the text encoder) and `pocket-ar-joint`.
+
+pocket-ar learns backbone, MLP flow head and text encoder together, by flow matching on masked
+tokens. pocket-ar-joint keeps that text encoder, so that both variants share one, and learns its own
+backbone, the transformer head over all tokens and the global head on thumbnail tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from random import Random
+
+import torch
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaModel
+
+from models.contracts import SampleSettings
+from models.nitro_ar import POCKET_AR, POCKET_AR_JOINT, NitroAR
+from models.samplers.joint import JointSampler
+from models.samplers.masked_ar import MaskedARSampler
+from training.latents import LatentSet, load_autoencoder
+from training.loop import Average, Run, autocast, pick_device, warmup_cosine
+from training.muon import MuonAdamW
+from training.words import MAX_TOKENS, build_tokenizer
+from training.world.captions import caption
+
+PROMPT_DROPOUT = 0.1
+# Embeddings, norms, and layers at the model's edges: no hidden matrices.
+BY_ADAM = {"embed_tokens", "mask_token", "x_proj", "context_embedder", "input_proj", "final_layer.linear"}
+PREVIEW_PROMPTS = (
+    "a fox on a blue background", "an apple on a white background", "a panda, pink background",
+    "a rocket on black", "an owl on a green background", "a cat", "a strawberry on turquoise",
+    "a blue car and a red balloon", "a cat left of a dog", "a tree below the sun",
+    "three apples", "a green heart on a yellow background", "two bananas on purple",
+    "a robot above a book", "a pizza and a guitar on orange", "four stars on a blue background",
+)  # fmt: skip
+
+
+def text_config(vocabulary: int, width: int) -> LlamaConfig:
+    """A two-layer Llama, the class of the official text encoder."""
+    return LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=2,
+        num_attention_heads=width // 32,
+        num_key_value_heads=width // 32,
+        max_position_embeddings=64,
+        rms_norm_eps=1e-5,
+        rope_theta=10_000.0,
+        tie_word_embeddings=True,
+        bos_token_id=2,
+        eos_token_id=None,
+        pad_token_id=1,
+    )
+
+
+class Captioner:
+    """Prompts to the text encoder's rows, as the product pads and masks them."""
+
+    def __init__(self, encoder: LlamaModel) -> None:
+        self.encoder, self.tokenizer = encoder, build_tokenizer()
+
+    def __call__(self, prompts: list[str]) -> Tensor:
+        batch = self.tokenizer(
+            prompts,
+            padding="max_length",
+            max_length=MAX_TOKENS,
+            truncation=True,
+            return_tensors="pt",
+        ).to(self.encoder.device)
+        return self.encoder(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False
+        ).last_hidden_state
+
+
+def flow_target(
+    tokens: Tensor, times: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Noised tokens at `times` (1 = pure noise) and the velocity (noise - data) to predict."""
+    noise = torch.randn(tokens.shape, generator=generator).to(tokens)
+    return tokens + times * (noise - tokens), noise - tokens
+
+
+def flow_times(count: int, steps: int, generator: torch.Generator) -> Tensor:
+    """Half of the times uniform, half at the few noise levels the default sampler visits."""
+    uniform = torch.rand(count, generator=generator)
+    grid = 1 - torch.randint(0, steps, (count,), generator=generator) / steps
+    return torch.where(torch.rand(count, generator=generator) < 0.5, uniform, grid)
+
+
+def mask_ratios(count: int, generator: torch.Generator) -> Tensor:
+    """Half as MAR draws them (mostly 0.7 to 1), half as the cosine schedule visits them."""
+    mar = 1 - 0.3 * torch.rand(count, generator=generator) ** 2
+    cosine = torch.cos(math.pi / 2 * torch.rand(count, generator=generator))
+    return torch.where(torch.rand(count, generator=generator) < 0.5, mar, cosine)
+
+
+def masked(count: int, ratios: Tensor, generator: torch.Generator) -> Tensor:
+    """Random masks, bool [B, count]; at least one token is masked."""
+    ranks = torch.rand(len(ratios), count, generator=generator).argsort(1).argsort(1)
+    return ranks < (ratios * count).ceil().clamp(min=1)[:, None]
+
+
+def masked_ar_loss(
+    model: NitroAR, tokens: Tensor, text: Tensor, generator: torch.Generator, draws: int = 1
+) -> Tensor:
+    """Flow matching on the masked tokens, `draws` noise levels each."""
+    mask = masked(tokens.shape[1], mask_ratios(len(tokens), generator), generator)
+    mask = mask.to(tokens.device)
+    seen = torch.where(mask[:, :, None], model.mask_token, tokens)
+    hidden = model(seen, model.embed_text(text))[mask].repeat(draws, 1)  # [n, D]
+    target = tokens[mask].repeat(draws, 1)
+    times = flow_times(len(target), 3, generator).to(tokens)
+    noisy, velocity = flow_target(target, times[:, None], generator)
+    head = model.diffloss.net
+    made = head(noisy, head.time(1000 * times), head.condition(hidden))
+    return (made.float() - velocity).square().mean()
+
+
+def joint_loss(
+    model: NitroAR, tokens: Tensor, thumbnail: Tensor, text: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Flow matching of all tokens given the global token, and of the global token itself."""
+    count = len(tokens)
+    embedded = model.embed_text(text)
+    # The predicted global token will be a little off: learn to live with that.
+    shake = 0.1 * torch.randn(thumbnail.shape, generator=generator).to(thumbnail)
+    stand_in = (thumbnail + shake)[:, None, :]
+    ratios = 1 - 0.3 * torch.rand(count, generator=generator)
+    ratios[torch.rand(count, generator=generator) < 0.8] = 1.0
+    mask = masked(tokens.shape[1], ratios, generator).to(tokens.device)
+    hidden = model(torch.where(mask[:, :, None], stand_in, tokens), embedded)
+    times = flow_times(count, 6, generator).to(tokens)
+    noisy, velocity = flow_target(tokens, times[:, None, None], generator)
+    head = model.diffloss.net
+    made = head(noisy, head.time(1000 * times), head.condition(hidden))
+    loss = ((made.float() - velocity).square().mean(2) * mask).sum() / mask.sum()
+    head, hidden = model.diffloss_global.net, model.global_pass(embedded)
+    times = flow_times(count, 6, generator).to(tokens)
+    noisy, velocity = flow_target(thumbnail[:, None], times[:, None, None], generator)
+    made = head(noisy, head.time(1000 * times), head.condition(hidden))
+    return loss + 0.25 * (made.float() - velocity).square().mean()
+
+
+class Trainee(nn.Module):
+    """Model and text encoder as one module, so that they are averaged and saved together."""
+
+    def __init__(self, joint: bool, encoder: LlamaModel) -> None:
+        super().__init__()
+        self.model = NitroAR(POCKET_AR_JOINT if joint else POCKET_AR)
+        self.text = encoder
+
+
+def initialise(model: NitroAR) -> None:
+    """Small output layers and closed gates, so that blocks start as the identity."""
+    for name, parameter in model.named_parameters():
+        if name.endswith("mask_token"):
+            nn.init.normal_(parameter, std=0.02)
+        elif "adaLN_modulation" in name or "ada_lin" in name or "final_layer.linear" in name:
+            nn.init.zeros_(parameter)
+        elif name.endswith(".bias"):
+            nn.init.zeros_(parameter)
+        elif parameter.ndim >= 2:
+            nn.init.trunc_normal_(parameter, std=0.5 / math.sqrt(parameter[0].numel()))
+
+
+def train(
+    run: Run, data: LatentSet, joint: bool, encoder_from: Path | None, start_from: Path | None,
+    autoencoder: Path, seed: int, batch: int, lr: float,
+) -> None:  # fmt: skip
+    torch.manual_seed(seed)
+    device = pick_device()
+    width = POCKET_AR.backbone.text_width
+    encoder = LlamaModel(text_config(len(build_tokenizer()), width))
+    trainee = Trainee(joint, encoder)
+    initialise(trainee.model)
+    if encoder_from is not None:
+        stored = torch.load(encoder_from / "checkpoint.pt", weights_only=True)["average"]
+        encoder.load_state_dict(
+            {n.removeprefix("text."): v for n, v in stored.items() if n.startswith("text.")}
+        )
+        encoder.requires_grad_(False)
+    if start_from is not None:
+        stored = torch.load(start_from / "checkpoint.pt", weights_only=True)["average"]
+        trainee.load_state_dict(stored)
+    trainee.to(device)
+    average = Average(trainee, 0.9995)
+    optimizer = MuonAdamW([trainee], lr, BY_ADAM)
+    if saved := run.resume():
+        trainee.load_state_dict(saved["model"])
+        average.state = saved["average"]
+        optimizer.load_state_dict(saved["optimizer"])
+    captioner, sheets = Captioner(trainee.text), Sheets(joint, autoencoder, data.scale)
+
+    def states() -> dict:
+        return {
+            "model": trainee.state_dict(),
+            "average": average.state,
+            "optimizer": optimizer.state_dict(),
+        }
+
+    losses: list[Tensor] = []
+    for step in run.ticks():
+        rng = Random(f"{seed}:{step}")
+        generator = torch.Generator().manual_seed(rng.getrandbits(48))
+        chosen = [rng.randrange(len(data.scenes)) for _ in range(batch)]
+        prompts = [
+            "" if rng.random() < PROMPT_DROPOUT else caption(data.scenes[i], rng) for i in chosen
+        ]
+        tokens, thumbnails = (part.to(device) for part in data.batch(chosen))
+        for group in optimizer.param_groups:
+            group["lr"] = lr * warmup_cosine(int(run.progress * 1e6), 10**6, warmup=2 * 10**4)
+        with autocast(device):
+            text = captioner(prompts)
+            if joint:
+                loss = joint_loss(trainee.model, tokens, thumbnails, text, generator)
+            else:
+                loss = masked_ar_loss(trainee.model, tokens, text, generator)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trainee.parameters(), 1.0)
+        optimizer.step()
+        average.update(trainee, step)
+        losses.append(loss.detach())
+        if (step + 1) % 100 == 0:
+            run.log(loss=round(torch.stack(losses).mean().item(), 4), samples=(step + 1) * batch)
+            losses.clear()
+        if (step + 1) % 1000 == 0:
+            sheets.draw(run, trainee, average, f"sheet-{step + 1:06d}")
+        run.save(**states())
+    run.save(force=True, **states())
+    sheets.draw(run, trainee, average, "sheet-final")
+
+
+class Sheets:
+    """Pictures of fixed prompts, drawn by the averaged weights through the product's samplers."""
+
+    def __init__(self, joint: bool, autoencoder: Path, scale: float) -> None:
+        self.joint, self.scale = joint, scale
+        self.decoder = load_autoencoder(autoencoder).decoder
+
+    @torch.inference_mode()
+    def draw(self, run: Run, trainee: Trainee, average: Average, name: str) -> None:
+        current = {n: v.clone() for n, v in trainee.state_dict().items()}
+        trainee.load_state_dict(average.state)
+        sampler = JointSampler(trainee.model) if self.joint else MaskedARSampler(trainee.model)
+        rows = Captioner(trainee.text)(["", *PREVIEW_PROMPTS])
+        empty, *contexts = [sampler.prompt_context(row) for row in rows]
+        iterations, flow_steps = (1, 6) if self.joint else (12, 3)
+        states = [
+            sampler.start(SampleSettings(seed, iterations, flow_steps, 2.0), context, empty)
+            for seed, context in enumerate(contexts)
+        ]
+        for _ in range(sampler.num_steps(states[0])):
+            sampler.advance(states)
+        latents = torch.stack([sampler.latent(state) for state in states]).cpu() / self.scale
+        run.sheet(name, self.decoder(latents) / 2 + 0.5)
+        trainee.load_state_dict(current)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--variant", choices=("pocket-ar", "pocket-ar-joint"), required=True)
+    parser.add_argument("--latents", type=Path, default=Path("runs/latents.pt"))
+    parser.add_argument("--autoencoder", type=Path, default=Path("runs/autoencoder"))
+    parser.add_argument("--out", type=Path, help="default: runs/VARIANT")
+    parser.add_argument("--encoder-from", type=Path, help="run whose text encoder is kept")
+    parser.add_argument("--start-from", type=Path, help="run to start from (a wider world)")
+    parser.add_argument("--steps", type=int, default=40_000)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--batch", type=int, default=96)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    args = parser.parse_args()
+    joint = args.variant == "pocket-ar-joint"
+    if joint and args.encoder_from is None:
+        parser.error("pocket-ar-joint shares pocket-ar's text encoder: --encoder-from runs/pocket-ar")
+    run = Run(args.out or Path("runs") / args.variant, args.steps, args.minutes * 60)
+    train(
+        run, LatentSet.load(args.latents), joint, args.encoder_from, args.start_from,
+        args.autoencoder, args.seed, args.batch, args.lr,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
