@@ -55,9 +55,7 @@ class GenerationRequest:
             variant=variant.id,
             seed=_whole("Seed", self.seed, 0, MAX_SEED),
             **_steps(self, variant),
-            cfg_scale=_number(
-                "CFG scale", _or(self.cfg_scale, variant.cfg_scale), *CFG_RANGE
-            ),
+            cfg_scale=_number("CFG scale", _or(self.cfg_scale, variant.cfg_scale), *CFG_RANGE),
             cfg_schedule=_choice("CFG schedule", self.cfg_schedule, ("constant", "linear")),
             temperature=_number("Temperature", self.temperature, *TEMPERATURE_RANGE),
             preview_every=_whole("Preview interval", self.preview_every, 0, 64),

@@ -1,0 +1,86 @@
+"""What steps need of a prompt, remembered: typing, seed grids and comparisons repeat prompts.
+
+Two caches: text rows by (text encoder, prompt), which variants with one encoder share, and the
+sampler's prompt context by (variant, prompt), where a sampler keeps its first pass. The empty
+prompt's, which guidance needs for every picture, never leave.
+
+Tokenisers are not made for several threads at once, so all text calls share one lock; a prompt
+can then be described from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from torch import Tensor
+
+from engine.limits import EngineLimits
+from engine.lru import Lru
+from engine.status import PromptInfo
+from models.contracts import LoadedVariant
+
+_EMPTY = ""
+
+
+class Conditioning:
+    """`context` is the worker's alone; `describe` may be called from any thread."""
+
+    def __init__(self, limits: EngineLimits) -> None:
+        self._text_lock = threading.Lock()
+        self._rows: Lru[tuple[str, str], Tensor] = Lru(limits.prompts_cached)
+        self._contexts: Lru[tuple[str, str], Any] = Lru(limits.contexts_cached)
+        self._empty_rows: dict[str, Tensor] = {}  # by text encoder
+        self._empty_contexts: dict[str, Any] = {}  # by variant
+        self._infos: Lru[tuple[str, str], PromptInfo] = Lru(4 * limits.prompts_cached)
+
+    def context(self, loaded: LoadedVariant, prompt: str) -> Any:
+        """The sampler's prompt context."""
+        variant = loaded.variant
+        if prompt == _EMPTY:
+            if variant.id not in self._empty_contexts:
+                self._empty_contexts[variant.id] = self._make(loaded, prompt)
+            return self._empty_contexts[variant.id]
+        key = (variant.id, prompt)
+        found = self._contexts.get(key)
+        if found is None:
+            found = self._make(loaded, prompt)
+            self._contexts.put(key, found)
+        return found
+
+    def describe(self, loaded: LoadedVariant, prompt: str) -> PromptInfo:
+        """Tokens, limit and unknown words of a prompt."""
+        key = (loaded.variant.text_encoder, prompt)
+        with self._text_lock:
+            info = self._infos.get(key)
+            if info is None:
+                info = PromptInfo(
+                    tokens=loaded.text.count_tokens(prompt),
+                    limit=loaded.text.max_tokens,
+                    unknown=tuple(loaded.text.unknown_words(prompt)),
+                )
+                self._infos.put(key, info)
+            return info
+
+    def forget(self, variant_id: str) -> None:
+        """The variant was dropped; its contexts belong to modules that are gone."""
+        self._empty_contexts.pop(variant_id, None)
+        self._contexts.drop_where(lambda key: key[0] == variant_id)
+
+    def _make(self, loaded: LoadedVariant, prompt: str) -> Any:
+        return loaded.sampler.prompt_context(self._text_rows(loaded, prompt))
+
+    def _text_rows(self, loaded: LoadedVariant, prompt: str) -> Tensor:
+        """[L, width]. One prompt a call: rows then don't depend on who else is asking."""
+        encoder = loaded.variant.text_encoder
+        if prompt == _EMPTY and encoder in self._empty_rows:
+            return self._empty_rows[encoder]
+        rows = self._rows.get((encoder, prompt))
+        if rows is None:
+            with self._text_lock:
+                rows = loaded.text.encode([prompt])[0]
+            if prompt == _EMPTY:
+                self._empty_rows[encoder] = rows
+            else:
+                self._rows.put((encoder, prompt), rows)
+        return rows

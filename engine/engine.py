@@ -1,0 +1,184 @@
+"""The engine: the one door between the page and the models.
+
+    engine = Engine(load, ["pocket-ar"], device="cpu")
+    job = engine.submit(GenerationRequest(prompt="a red apple"), owner="me")
+    for event in job.events():
+        ...
+
+It knows nothing of HTTP. Every method may be called from any thread, and none waits for the
+device except `wait_ready` and `close`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Self
+
+import torch
+
+from engine.clock import Clock
+from engine.conditioning import Conditioning
+from engine.desk import Desk, EngineClosed
+from engine.events import Failed, Finished, Started, Timings
+from engine.job import Job
+from engine.limits import EngineLimits
+from engine.pool import Load, Pool, Progress
+from engine.previews import Previews
+from engine.reporting import Reporter
+from engine.requests import GenerationRequest, InvalidRequest, clean_prompt
+from engine.results import Result, Results
+from engine.scheduler import QueueFull, Ticket
+from engine.status import EngineStatus, PromptInfo
+from engine.worker import Worker
+from models.catalogue import Variant, find_variant
+
+__all__ = ["Engine", "EngineClosed", "InvalidRequest", "Job", "Load", "Progress", "QueueFull"]
+
+
+class Engine:
+    """Loads and warms the given variants in order, at once, and serves until `close`.
+
+    `load` reads one variant's weights; it is called in a thread of its own and may take minutes.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        variant_ids: Sequence[str],
+        *,
+        device: torch.device | str = "cpu",
+        limits: EngineLimits | None = None,
+    ) -> None:
+        if not variant_ids:
+            raise ValueError("An engine needs at least one variant.")
+        self._limits = limits = limits or EngineLimits()
+        self._device = where = torch.device(device)
+        self._clock = clock = Clock()
+        self._desk = desk = Desk(limits)
+        self._results = Results(limits)
+        self._conditioning = Conditioning(limits)
+        previews = Previews(limits, clock)
+        reporter = Reporter(desk, previews, self._results, clock, limits, where)
+        variants = [find_variant(name) for name in dict.fromkeys(variant_ids)]
+        self._pool = Pool(load, variants, where, limits.memory_bytes, desk.poke, self._on_dropped)
+        self._worker = Worker(
+            desk, self._pool, self._conditioning, previews, reporter, clock, limits, where
+        )
+        self._worker.start()
+        self._pool.start_loading()
+
+    # ---- pictures ----
+
+    def submit(self, request: GenerationRequest, owner: str, slot: str = "live") -> Job:
+        """Ask for a picture. A newer job of the same owner and slot takes an older one's place.
+
+        Raises `InvalidRequest`, `QueueFull` (with `expected_wait_s`) or `EngineClosed`; all carry
+        a message for the person. Anything later arrives as the job's events.
+        """
+        request = request.resolved()
+        if request.variant not in (known := [v.id for v in self._pool.variants()]):
+            raise InvalidRequest(
+                f"{request.variant} is not served here. Available: {', '.join(known)}."
+            )
+        job = Job(request=request, owner=owner, slot=slot)
+        message = self._pool.failure(request.variant)
+        if message is not None:
+            title = find_variant(request.variant).title
+            job.channel.put(Failed(f"{title} is not available: {message}"))
+            return job
+        result = self._results.get(request)
+        if result is not None:
+            self._desk.reuse(owner, slot)
+            _reuse(job, result)
+            return job
+        self._desk.submit(Ticket(job, _expected_steps(request), self._step_s(request.variant)))
+        return job
+
+    def cancel(self, job: Job) -> bool:
+        """Stop a job within one step; its end is `Superseded("cancelled")`. False if it was over."""
+        return self._desk.withdraw(job.id, job.owner, job.slot)
+
+    def cancel_owner(self, owner: str) -> int:
+        """Stop everything of one owner (who left, say); how many jobs that were."""
+        return self._desk.withdraw_owner(owner)
+
+    # ---- looking ----
+
+    def variants(self) -> tuple[Variant, ...]:
+        """The variants of this engine, ready or not, in the configured order."""
+        return self._pool.variants()
+
+    def describe_prompt(self, variant_id: str, prompt: str) -> PromptInfo:
+        """How the variant reads a prompt, for a token counter. Empty until it is loaded.
+
+        Raises `InvalidRequest` for an unknown variant or a prompt that would be refused.
+        """
+        if variant_id not in [v.id for v in self._pool.variants()]:
+            raise InvalidRequest(f"There is no variant {variant_id!r} here.")
+        loaded = self._pool.get(variant_id)
+        if loaded is None:
+            return PromptInfo()
+        return self._conditioning.describe(loaded, clean_prompt(prompt))
+
+    def status(self) -> EngineStatus:
+        waiting, running, counters = self._desk.look()
+        return EngineStatus(
+            variants=self._pool.status(),
+            waiting=waiting,
+            running=running,
+            max_batch=self._worker.max_batch,
+            memory=self._pool.memory(),
+            counters=counters,
+            step_ms=Clock.milliseconds(self._clock.step),
+            decode_ms=Clock.milliseconds(self._clock.decode),
+            closed=self._desk.closed,
+        )
+
+    def wait_ready(self, timeout: float | None = None) -> bool:
+        """Until every variant is ready, failed or set aside; false if the time was up before."""
+        return self._pool.wait_settled(timeout)
+
+    def close(self, timeout: float = 10.0) -> None:
+        """End all jobs with `Superseded("closed")` and stop the threads. May be called twice."""
+        self._desk.close()
+        self._worker.join(timeout)
+        self._pool.close(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- inside ----
+
+    def _on_dropped(self, variant_id: str) -> None:
+        self._worker.dropped(variant_id)
+
+    def _step_s(self, variant_id: str) -> float:
+        return self._clock.step[variant_id].or_guess()
+
+
+def _expected_steps(request: GenerationRequest) -> int:
+    """An estimate for the queue; the sampler's own count replaces it when the job begins."""
+    joint = find_variant(request.variant).sampler == "joint-head"
+    steps = request.ar_iterations or 1
+    return steps * (request.flow_steps or 1) if joint else steps
+
+
+def _reuse(job: Job, result: Result) -> None:
+    """The events of a picture that was made before."""
+    settings = job.request.to_dict()
+    job.channel.put(Started(settings, result.steps, result.weights, result.notes))
+    took = 1000 * (time.perf_counter() - job.submitted)
+    job.channel.put(
+        Finished(
+            image=result.image,
+            committed=result.committed,
+            seed=job.request.seed,
+            settings=settings,
+            steps=result.steps,
+            timings=Timings(total_ms=took),
+        )
+    )

@@ -1,0 +1,124 @@
+"""A latent-to-RGB map that teaches itself: the cheap preview.
+
+Each token's patch of pixels is a linear function of the latents of the token and its eight
+neighbours. The map is the ridge solution of normal equations that accumulate over decoded
+pictures, so it fits whatever autoencoder is used and needs no files. A latent of 8 x 8 tokens
+takes one small matrix product, some hundredths of what decoding it takes.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_RIDGE = 1e-3  # of the features' mean power
+_LEARN_PICTURES = 48  # pictures after which the map has learnt enough
+_BIG_PATCH = 8  # pixels a token, where a picture is larger than a preview
+
+
+class LinearPreview:
+    """One autoencoder's map. Learns on the CPU in fp64, renders wherever the latents are."""
+
+    def __init__(self, channels: int, pixels_per_token: int, resolution: int, limit: int) -> None:
+        if channels < 1 or pixels_per_token < 1:
+            raise ValueError(f"No map for {channels} channels, {pixels_per_token} px a token.")
+        fits = resolution <= limit
+        self._limit = limit
+        self.patch = pixels_per_token if fits else min(_BIG_PATCH, pixels_per_token)
+        features, targets = 9 * channels + 1, 3 * self.patch**2
+        self._gram = torch.zeros(features, features, dtype=torch.float64)
+        self._cross = torch.zeros(features, targets, dtype=torch.float64)
+        self._map: Tensor | None = None  # [9 C + 1, 3 p p] fp32
+        self._solve_at = 1
+        self.pictures = 0
+        self.samples = 0
+
+    @property
+    def ready(self) -> bool:
+        return self._map is not None
+
+    @property
+    def learning(self) -> bool:
+        return self.pictures < _LEARN_PICTURES
+
+    def learn(self, latents: Tensor, pixels: Tensor) -> None:
+        """Take in [N, C, h, w] and what they decode to, [N, 3, H, W] in 0..1.
+
+        Solves anew when the pictures seen have doubled: about six times in all.
+        """
+        if not self.learning or not bool(torch.isfinite(latents).all() & pixels.isfinite().all()):
+            return
+        latents, pixels = latents.to("cpu", torch.float64), pixels.to("cpu", torch.float64)
+        height, width = latents.shape[-2] * self.patch, latents.shape[-1] * self.patch
+        small = F.interpolate(pixels, size=(height, width), mode="area")
+        targets = _rows(F.unfold(small, self.patch, stride=self.patch))  # [N h w, 3 p p]
+        features = _features(latents)  # [N h w, 9 C + 1]
+        self._gram += features.T @ features
+        self._cross += features.T @ targets
+        self.pictures += len(latents)
+        self.samples += len(features)
+        if self.pictures >= self._solve_at:
+            self._solve_at = 2 * self.pictures
+            self._solve()
+
+    def _solve(self) -> None:
+        power = self._gram.diagonal()[:-1].mean().clamp(min=1e-8)
+        ridge = torch.full_like(self._gram.diagonal(), float(_RIDGE * power))
+        ridge[-1] = 1e-9  # the bias is free: with nothing known the map gives the mean colour
+        solution = torch.linalg.solve(self._gram + torch.diag(ridge), self._cross)
+        self._map = solution.float()
+
+    def render(self, latents: Tensor) -> Tensor:
+        """[N, C, h, w] to [N, 3, h p, w p] in 0..1, at most the preview limit a side."""
+        if self._map is None:
+            raise RuntimeError("The preview map has seen no picture yet.")
+        if self._map.device != latents.device:
+            self._map = self._map.to(latents.device)
+        count, _, height, width = latents.shape
+        rows = _features(latents.float()) @ self._map  # [N h w, 3 p p]
+        columns = rows.view(count, height * width, -1).transpose(1, 2)
+        size = (height * self.patch, width * self.patch)
+        return F.fold(columns, size, self.patch, stride=self.patch).clamp(0, 1)
+
+
+def _rows(columns: Tensor) -> Tensor:
+    """[N, K, L] to [N L, K]."""
+    return columns.transpose(1, 2).reshape(-1, columns.shape[1])
+
+
+def _features(latents: Tensor) -> Tensor:
+    """[N, C, h, w] to [N h w, 9 C + 1]: each token with its neighbours and a one."""
+    around = _rows(F.unfold(F.pad(latents, (1, 1, 1, 1), mode="replicate"), 3))
+    return torch.cat([around, around.new_ones(len(around), 1)], dim=1)
+
+
+def practice_pictures(count: int, resolution: int, grid: int) -> Tensor:
+    """[count, 3, R, R]: soft colour fields with hard discs, to encode where nothing is drawn yet."""
+    random = torch.Generator().manual_seed(0)
+    coarse = torch.rand(count, 3, grid // 2 + 1, grid // 2 + 1, generator=random)
+    fields = F.interpolate(coarse, size=(resolution, resolution), mode="bicubic").clamp(0, 1)
+    axis = torch.linspace(0, 1, resolution)
+    for picture in fields:
+        for x, y, radius, *colour in torch.rand(4, 6, generator=random).tolist():
+            inside = (axis[:, None] - y) ** 2 + (axis[None] - x) ** 2 < (0.1 + radius / 5) ** 2
+            picture[:, inside] = torch.tensor(colour)[:, None]
+    return fields
+
+
+def veil(pixels: Tensor, committed: Tensor | None) -> Tensor:
+    """Cover tokens that are not there yet by a soft neutral tone.
+
+    `pixels` is [N, 3, H, W], `committed` [N, h, w] (0 = masked) or None for "all there". The tone
+    leans towards the mean of what is there; edges between both are softened.
+    """
+    if committed is None:
+        return pixels
+    there = (committed > 0).float().unsqueeze(1).to(pixels.device)  # [N, 1, h, w]
+    sharp = F.interpolate(there, size=pixels.shape[-2:])
+    mean = (pixels * sharp).sum((2, 3)) / sharp.sum((2, 3)).clamp(min=1)  # [N, 3]
+    some = there.amax((1, 2, 3))[:, None]
+    tone = 0.5 + 0.3 * (mean - 0.5) * some
+    soft = F.interpolate(there, size=pixels.shape[-2:], mode="bilinear")
+    cover = (2 * soft - 0.5).clamp(0, 1)  # half at the edges, full inside
+    return pixels * cover + tone[:, :, None, None] * (1 - cover)

@@ -1,0 +1,179 @@
+"""Turning progress into events: previews after steps, the picture at the end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.clock import Clock
+from engine.desk import Desk
+from engine.events import Failed, Finished, Grid, Pixels, Step, Timings
+from engine.failures import explain
+from engine.limits import EngineLimits
+from engine.previews import PreviewKind, Previews, PreviewSituation, choose, to_pixels
+from engine.results import Result, Results
+from engine.scheduler import Ticket
+from engine.warmup import synchronise
+from models.contracts import LoadedVariant
+
+_log = logging.getLogger(__name__)
+
+
+class Reporter:
+    """Part of the worker: every method runs in its thread."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        previews: Previews,
+        results: Results,
+        clock: Clock,
+        limits: EngineLimits,
+        device: torch.device,
+    ) -> None:
+        self._desk = desk
+        self._previews = previews
+        self._results = results
+        self._clock = clock
+        self._share = limits.preview_share
+        self._device = device
+
+    # ---- after a step ----
+
+    def steps(self, tickets: Sequence[Ticket], loaded: LoadedVariant) -> None:
+        """A `Step` event for every ticket, with previews for those that are due one."""
+        kinds = {ticket: self._kind(ticket, loaded) for ticket in tickets}
+        made: dict[Ticket, Pixels] = {}
+        for kind in ("decoder", "linear"):
+            due = [ticket for ticket in tickets if kinds[ticket] == kind]
+            if due:
+                made.update(self._make(kind, due, loaded))
+        for ticket in tickets:
+            preview = made.get(ticket)
+            if preview is not None and ticket.first_frame_at is None:
+                ticket.first_frame_at = time.perf_counter()
+            step = Step(
+                index=ticket.done,
+                total=ticket.steps,
+                committed=committed_grid(ticket, loaded),
+                preview=preview,
+                preview_kind=kinds[ticket] if preview is not None else None,
+                timings=timings(ticket),
+            )
+            self._desk.publish(ticket, step)
+
+    def _kind(self, ticket: Ticket, loaded: LoadedVariant) -> PreviewKind | None:
+        decoder, linear = self._previews.costs(loaded.variant.id, loaded.variant.autoencoder)
+        request = ticket.job.request
+        situation = PreviewSituation(
+            mode=request.preview,
+            every=request.preview_every,
+            step=ticket.done,
+            steps=ticket.steps,
+            device_s=ticket.device_s,
+            preview_s=ticket.preview_s,
+            decoder_cost_s=decoder,
+            linear_cost_s=linear,
+        )
+        return choose(situation, self._share)
+
+    def _make(
+        self, kind: PreviewKind, due: Sequence[Ticket], loaded: LoadedVariant
+    ) -> dict[Ticket, Pixels]:
+        """The previews; none if they fail, for a picture must not fail by its preview."""
+        begin = time.perf_counter()
+        try:
+            latents = _latents(due, loaded)
+            grids = [loaded.sampler.committed(ticket.state) for ticket in due]
+            known = [grid for grid in grids if grid is not None]
+            committed = torch.stack(known) if len(known) == len(due) else None
+            pictures = self._previews.make(kind, loaded, latents, committed)
+        except Exception:
+            _log.warning("Previews of %s failed", loaded.variant.id, exc_info=True)
+            pictures = []
+        seconds = time.perf_counter() - begin
+        for ticket in due:
+            ticket.preview_s += seconds / len(due)
+        self._desk.count(previews=len(pictures), preview_s=seconds)
+        return dict(zip(due, pictures, strict=False))
+
+    # ---- at the end ----
+
+    def finish(self, tickets: Sequence[Ticket], loaded: LoadedVariant) -> None:
+        """Decode together; if that fails, one by one, so that only the broken one fails."""
+        begin = time.perf_counter()
+        try:
+            latents = _latents(tickets, loaded)
+            pixels = loaded.autoencoder.decode(latents)
+            images = to_pixels(pixels)
+            synchronise(self._device)
+        except Exception as error:
+            if len(tickets) > 1:
+                for ticket in tickets:
+                    self.finish([ticket], loaded)
+                return
+            _log.warning("Decoding of %s failed", loaded.variant.id, exc_info=True)
+            self._desk.finish(tickets[0], Failed(explain(error, loaded.variant.title)))
+            return
+        seconds = time.perf_counter() - begin
+        self._clock.decode[loaded.variant.id].add(seconds / len(tickets))
+        self._desk.count(decode_s=seconds)
+        for index, ticket in enumerate(tickets):
+            ticket.device_s += seconds / len(tickets)
+            self._deliver(ticket, images[index], loaded)
+        self._previews.remember(loaded, latents[:1].clone(), pixels[:1].clone())
+
+    def _deliver(self, ticket: Ticket, image: Pixels, loaded: LoadedVariant) -> None:
+        image = image.copy()  # the batch's memory would live as long as its longest-kept picture
+        image.setflags(write=False)
+        grid = committed_grid(ticket, loaded)
+        notes = ticket.started.notes if ticket.started else ()
+        result = Result(image, grid, ticket.steps, loaded.weights, notes)
+        self._results.put(ticket.job.request, result)
+        self._desk.finish(ticket, lambda t: finished(t, result))
+
+
+def finished(ticket: Ticket, result: Result) -> Finished:
+    """The end of a ticket, for whichever job it belongs to by now."""
+    request = ticket.job.request
+    return Finished(
+        image=result.image,
+        committed=result.committed,
+        seed=request.seed,
+        settings=request.to_dict(),
+        steps=result.steps,
+        timings=timings(ticket),
+    )
+
+
+def timings(ticket: Ticket) -> Timings:
+    """Times of the ticket until now."""
+    now, submitted = time.perf_counter(), ticket.job.submitted
+    begun = ticket.begun_at if ticket.begun_at is not None else now
+    frame = ticket.first_frame_at
+    return Timings(
+        queued_ms=1000 * max(0.0, begun - submitted),
+        first_frame_ms=None if frame is None else 1000 * max(0.0, frame - submitted),
+        total_ms=1000 * (now - submitted),
+        device_ms=1000 * ticket.device_s,
+        preview_ms=1000 * ticket.preview_s,
+    )
+
+
+def committed_grid(ticket: Ticket, loaded: LoadedVariant) -> Grid | None:
+    """A copy on the host: the sampler goes on writing to its own."""
+    grid = loaded.sampler.committed(ticket.state)
+    if grid is None:
+        return None
+    copy: Grid = grid.to("cpu", torch.int16, copy=True).numpy()
+    copy.setflags(write=False)
+    return copy
+
+
+def _latents(tickets: Sequence[Ticket], loaded: LoadedVariant) -> Tensor:
+    """[N, C, h, w]"""
+    return torch.stack([loaded.sampler.latent(ticket.state) for ticket in tickets])

@@ -1,0 +1,59 @@
+"""Finished pictures, kept for a while: a request whose inputs didn't change costs nothing.
+
+A picture is a pure function of its resolved request (all randomness comes from the seed), so one
+visitor may be given what was made for another: nothing in it tells who asked. Preview settings
+don't change the picture and are no part of the key.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+
+from engine.events import Grid, Pixels
+from engine.limits import EngineLimits
+from engine.lru import Lru
+from engine.requests import GenerationRequest
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished picture, read-only because several readers may hold it."""
+
+    image: Pixels
+    committed: Grid | None
+    steps: int
+    weights: str
+    notes: tuple[str, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return self.image.nbytes + (0 if self.committed is None else self.committed.nbytes)
+
+
+def picture_key(request: GenerationRequest) -> GenerationRequest:
+    """What decides the picture. Call with a resolved request."""
+    return replace(request, preview_every=0, preview="off")
+
+
+class Results:
+    """Bounded by count and bytes; any thread may use it."""
+
+    def __init__(self, limits: EngineLimits) -> None:
+        self._lock = threading.Lock()
+        self._kept: Lru[GenerationRequest, Result] = Lru(
+            limits.results_cached, limits.results_bytes, lambda result: result.nbytes
+        )
+
+    def get(self, request: GenerationRequest) -> Result | None:
+        with self._lock:
+            return self._kept.get(picture_key(request))
+
+    def put(self, request: GenerationRequest, result: Result) -> None:
+        with self._lock:
+            self._kept.put(picture_key(request), result)
+
+    def forget(self, variant_id: str) -> None:
+        """A variant was loaded anew; its weights may be others."""
+        with self._lock:
+            self._kept.drop_where(lambda request: request.variant == variant_id)

@@ -1,0 +1,210 @@
+"""The worker: the one thread that touches the device.
+
+Its loop: warm what the loader brought, let the scheduler choose the next batch, take ONE step,
+report. Whoever has left the line by then is simply not in the next batch, so an abort waits for
+one step at most. Nothing that goes wrong with one picture reaches another or ends the thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Hashable, Sequence
+
+import torch
+
+from engine.clock import GUESS_S, Clock
+from engine.conditioning import Conditioning
+from engine.desk import Desk
+from engine.events import Failed, Started
+from engine.failures import explain, is_out_of_memory
+from engine.limits import EngineLimits
+from engine.pool import Pool
+from engine.previews import Previews
+from engine.reporting import Reporter
+from engine.scheduler import Ticket
+from engine.warmup import synchronise, warm
+from models.contracts import LoadedVariant
+
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Owns the sampler, the encoders and the autoencoder of every variant."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        pool: Pool,
+        conditioning: Conditioning,
+        previews: Previews,
+        reporter: Reporter,
+        clock: Clock,
+        limits: EngineLimits,
+        device: torch.device,
+    ) -> None:
+        self._desk = desk
+        self._pool = pool
+        self._conditioning = conditioning
+        self._previews = previews
+        self._reporter = reporter
+        self._clock = clock
+        self._device = device
+        self._max_batch = limits.max_batch
+        self._batch_limits: dict[str, int] = {}  # smaller after a variant ran out of memory
+        self._thread = threading.Thread(target=self._run, name="engine-worker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self, timeout: float | None = None) -> None:
+        self._thread.join(timeout)
+
+    @property
+    def max_batch(self) -> int:
+        """The smallest limit in force."""
+        return min([self._max_batch, *self._batch_limits.values()])
+
+    def dropped(self, variant_id: str) -> None:
+        """The pool dropped the variant's modules; its pictures begin again once it is back."""
+        self._conditioning.forget(variant_id)
+        self._previews.forget(variant_id)
+        for ticket in self._desk.of_variant(variant_id):
+            ticket.restart()
+
+    # ---- the loop ----
+
+    def _run(self) -> None:
+        with torch.inference_mode():
+            while not self._desk.closed:
+                try:
+                    self._turn()
+                except Exception:  # a defect of ours; the batch it struck was failed already
+                    _log.exception("The worker goes on after an unexpected error")
+
+    def _turn(self) -> None:
+        """One step of something, or a rest. Its locals end with it, so a rest holds no picture."""
+        seen = self._desk.changes
+        arrived = self._pool.arrived()
+        if arrived is not None:
+            self._warm(*arrived)
+            return
+        self._refuse_failed()
+        first = self._desk.first()
+        if first is not None:
+            self._pool.want(first.variant)
+        batch = self._desk.next_batch(self._key_of, self._limit_of)
+        del first
+        if batch:
+            try:
+                self._advance(batch)
+            except Exception as error:
+                self._fail(batch, error)
+                raise
+        elif not self._previews.learn_pending():
+            del batch, arrived
+            self._desk.wait(seen)
+
+    def _key_of(self, ticket: Ticket) -> Hashable | None:
+        loaded = self._pool.get(ticket.variant)
+        if loaded is None:
+            return None
+        if ticket.key is None:
+            ticket.key = (ticket.variant, loaded.sampler.batch_key(ticket.job.request.settings()))
+        return ticket.key
+
+    def _limit_of(self, ticket: Ticket) -> int:
+        return self._batch_limits.get(ticket.variant, self._max_batch)
+
+    def _warm(self, variant_id: str, loaded: LoadedVariant) -> None:
+        self._pool.warming(variant_id)
+        try:
+            warm(loaded, self._conditioning, self._previews, self._clock, self._device)
+        except Exception as error:
+            _log.warning("Warming %s failed", variant_id, exc_info=True)
+            self._conditioning.forget(variant_id)
+            self._pool.reject(variant_id, explain(error, loaded.variant.title))
+        else:
+            self._pool.admit(variant_id, loaded)
+
+    def _refuse_failed(self) -> None:
+        """Requests that waited for a variant which then failed to load."""
+        for variant in self._pool.variants():
+            message = self._pool.failure(variant.id)
+            for ticket in self._desk.of_variant(variant.id) if message else ():
+                self._desk.finish(ticket, Failed(f"{variant.title} is not available: {message}"))
+
+    # ---- one step ----
+
+    def _advance(self, batch: Sequence[Ticket]) -> None:
+        loaded = self._pool.activate(batch[0].variant)
+        if loaded is None:  # set aside between choosing and now
+            return
+        begun = [t for t in batch if t.state is not None or self._begin(t, loaded)]
+        if not begun:
+            return
+        start = time.perf_counter()
+        try:
+            loaded.sampler.advance([ticket.state for ticket in begun])
+            synchronise(self._device)
+        except Exception as error:
+            self._recover(begun, error)
+            return
+        seconds = time.perf_counter() - start
+        self._clock.step[loaded.variant.id].add(seconds)
+        self._desk.count(steps=1, samples_stepped=len(begun), step_s=seconds)
+        for ticket in begun:
+            ticket.done += 1
+            ticket.device_s += seconds / len(begun)
+            ticket.step_s = self._clock.step[loaded.variant.id].or_guess(GUESS_S)
+        staying = [ticket for ticket in begun if not ticket.gone]
+        self._reporter.steps(staying, loaded)
+        ended = [ticket for ticket in staying if ticket.done >= ticket.steps and not ticket.gone]
+        if ended:
+            self._reporter.finish(ended, loaded)
+
+    def _begin(self, ticket: Ticket, loaded: LoadedVariant) -> bool:
+        """Read the prompt, draw the noise. False if that failed; only this ticket is concerned."""
+        if ticket.gone:
+            return False
+        start = time.perf_counter()
+        request = ticket.job.request
+        try:
+            prompt = self._conditioning.context(loaded, request.prompt)
+            empty = self._conditioning.context(loaded, "")
+            state = loaded.sampler.start(request.settings(), prompt, empty)
+            steps = loaded.sampler.num_steps(state)
+            notes = self._conditioning.describe(loaded, request.prompt).notes()
+        except Exception as error:
+            _log.warning("A picture of %s could not begin", ticket.variant, exc_info=True)
+            self._fail([ticket], error)
+            return False
+        ticket.steps, ticket.state, ticket.done = steps, state, 0
+        self._desk.begin(ticket, Started(request.to_dict(), steps, loaded.weights, notes))
+        self._desk.count(prepare_s=time.perf_counter() - start)
+        return True
+
+    # ---- when a step fails ----
+
+    def _recover(self, batch: Sequence[Ticket], error: Exception) -> None:
+        """Company may be to blame: begin the batch again, smaller or one by one."""
+        variant_id = batch[0].variant
+        _log.warning("A step of %d pictures of %s failed", len(batch), variant_id, exc_info=error)
+        short = is_out_of_memory(error)
+        if short:
+            self._batch_limits[variant_id] = max(1, len(batch) // 2)
+            if self._device.type == "cuda":
+                torch.cuda.empty_cache()
+        if len(batch) == 1:
+            self._fail(batch, error)
+            return
+        for ticket in batch:
+            ticket.restart()
+            ticket.alone = ticket.alone or not short
+        self._desk.count(retried=len(batch))
+
+    def _fail(self, batch: Sequence[Ticket], error: Exception) -> None:
+        title = next(v.title for v in self._pool.variants() if v.id == batch[0].variant)
+        for ticket in batch:
+            self._desk.finish(ticket, Failed(explain(error, title)))
