@@ -1,0 +1,288 @@
+/* Runs: one generation per pause in typing, the newest request wins, errors are said in words and
+   lose nothing. A server that is gone is retried with back-off. */
+"use strict";
+window.nitro = window.nitro || {};
+
+(function (nitro) {
+  const PAUSE_MS = 120;
+  const BACK_OFF_S = [1, 2, 4, 8, 15];
+  const BROKEN = [0, 404, 405, 411, 415, 501, 502, 504]; // something between breaks the stream
+  const REDRAW = ["variant", "ar_iterations", "flow_steps", "cfg_scale", "cfg_schedule",
+    "temperature", "seed"];
+
+  let stage = null;
+  let promptBox = () => null;
+  let current = null; // the run in progress
+  let shown = null; // key of the finished picture on the canvas
+  let result = null; // its name on the server, and its settings
+  let pause = null;
+  let retry = null;
+  let failures = 0; // in a row, to reach the server
+  let brokenStreams = 0;
+  let useFallback = false;
+  let composing = false;
+
+  nitro.startLive = function (theStage, findPrompt) {
+    stage = theStage;
+    promptBox = findPrompt;
+  };
+
+  nitro.say = function (words, kind = "info") {
+    const line = stage.root.querySelector(".nc-status");
+    if (line.textContent !== words) line.textContent = words;
+    line.dataset.kind = kind;
+  };
+
+  function fact(name, text) {
+    stage.root.querySelector(`[data-fact=${name}]`).textContent = text;
+  }
+
+  function state(name) {
+    stage.root.dataset.state = name;
+    document.body.classList.toggle("nc-running-now", name === "running");
+  }
+
+  const time = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`);
+  const words = (text) => text.trim().split(/\s+/).join(" ");
+
+  /* What decides the picture; previews and spaces do not. */
+  function keyOf(request) {
+    return JSON.stringify({ ...request, prompt: words(request.prompt), preview_every: 0 });
+  }
+
+  /* Typing, or a control: draw after a pause. */
+  nitro.schedule = function () {
+    clearTimeout(pause);
+    pause = null;
+    if (!nitro.settings.auto || composing) return;
+    pause = setTimeout(() => nitro.run(false), PAUSE_MS);
+  };
+
+  nitro.onSettings = function (changed) {
+    if (changed.includes("variant")) {
+      nitro.push(nitro.variantDefaults(nitro.settings.variant) || {});
+      nitro.onVariant?.();
+    }
+    if (changed.includes("auto") && !nitro.settings.auto) clearTimeout(pause);
+    if (changed.includes("auto") || changed.some((key) => REDRAW.includes(key))) nitro.schedule();
+  };
+
+  nitro.composition = function (on) {
+    composing = on;
+    if (on) clearTimeout(pause);
+    else nitro.schedule();
+  };
+
+  /* Enter, Ctrl+Enter and the Generate button: now, with a new seed unless it is locked. */
+  nitro.generate = function () {
+    clearTimeout(pause);
+    if (!words(promptBox().value)) {
+      nitro.say("Type what you would like to see first.", "warn");
+      promptBox().focus();
+      return;
+    }
+    if (!nitro.settings.lock) nitro.push({ seed: nitro.rollSeed() });
+    nitro.run(true);
+  };
+
+  nitro.run = function (forced) {
+    const prompt = promptBox().value;
+    nitro.remember({ prompt });
+    if (!words(prompt)) {
+      abort();
+      state(shown ? "finished" : "idle");
+      return;
+    }
+    let note = "";
+    const request = nitro.request(prompt, (text) => { note = text; });
+    const key = keyOf(request);
+    if (current?.key === key) return;
+    if (!current && shown === key) {
+      if (forced) nitro.say("This picture is already shown. Unlock the seed for another one.");
+      return;
+    }
+    start(request, key, note);
+  };
+
+  function abort() {
+    clearTimeout(retry);
+    if (!current) return null;
+    const stopped = current;
+    current = null;
+    stopped.controller.abort();
+    stage.drop();
+    return stopped;
+  }
+
+  nitro.stop = function () {
+    clearTimeout(pause);
+    const stopped = abort();
+    if (!stopped) return;
+    const at = stopped.total ? ` at step ${stopped.step} of ${stopped.total}` : "";
+    const back = stage.restoreFinished();
+    if (back && result) showResult();
+    state(back ? "finished" : "stopped");
+    nitro.say(`Stopped${at}.${back ? " Showing the last finished picture." : ""}`);
+  };
+
+  async function start(request, key, note) {
+    abort();
+    const me = { request, key, controller: new AbortController(), step: 0, total: 0,
+      began: performance.now(), first: null };
+    current = me;
+    state("running");
+    stage.root.dataset.wanted = request.prompt;
+    progress(0);
+    fact("step", "…");
+    nitro.say(note || "", "info");
+    const onEvent = (header, picture) => { if (current === me) take(me, header, picture); };
+    try {
+      const requests = [{ slot: "live", request }];
+      const transport = useFallback ? nitro.streamGradio : nitro.streamRaw;
+      await transport(requests, me.controller.signal, onEvent);
+      failures = 0;
+      if (current === me && !me.ended) throw new nitro.ServerError(0, "The stream ended early.");
+    } catch (error) {
+      if (current === me) await recover(me, error);
+    }
+  }
+
+  function progress(share) {
+    stage.root.querySelector(".nc-progress i").style.transform = `scaleX(${share})`;
+  }
+
+  function take(me, header, picture) {
+    if (header.event === "queued" && header.position > 0) {
+      const wait = Math.max(1, Math.round(header.expected_wait_s));
+      nitro.say(`Waiting: ${header.position} before you, about ${wait} s.`);
+    } else if (header.event === "started") {
+      me.total = header.steps;
+      me.weights = header.weights;
+      nitro.onWeights?.(header.weights);
+      fact("step", `0 / ${me.total}`);
+      if (stage.root.querySelector(".nc-status").textContent.startsWith("Waiting")) nitro.say("");
+    } else if (header.event === "step") {
+      me.step = header.index;
+      progress(header.index / header.total);
+      fact("step", `${header.index} / ${header.total}`);
+      if (picture) stage.show(picture, () => painted(me, header));
+      else stage.setGrid(header.committed, header.index);
+    } else if (header.event === "finished") {
+      me.ended = true;
+      stage.show(picture, () => finished(me, header));
+    } else if (header.event === "failed") {
+      end(me, "failed");
+      nitro.say(header.message, "error");
+    } else if (header.event === "superseded") {
+      end(me, shown ? "finished" : "idle");
+      if (header.reason === "closed") nitro.say("The server is shutting down.", "warn");
+    }
+  }
+
+  function end(me, name) {
+    me.ended = true;
+    if (current === me) current = null;
+    state(name);
+    stage.setGrid(null, 0);
+    if (name !== "failed") return;
+    const kept = result && stage.restoreFinished();
+    if (kept) showResult();
+    else ["step", "first", "total", "seed"].forEach((each) => fact(each, "–"));
+  }
+
+  function painted(me, header) {
+    if (current !== me) return;
+    if (me.first === null) {
+      me.first = performance.now() - me.began;
+      fact("first", time(me.first));
+      fact("seed", String(me.request.seed));
+      fact("total", "…");
+    }
+    stage.root.dataset.shown = me.request.prompt;
+    stage.setGrid(header.committed, header.index);
+  }
+
+  function finished(me, header) {
+    if (current !== me) return;
+    painted(me, { committed: null, index: 0 });
+    end(me, "finished");
+    shown = me.key;
+    result = { name: header.result, settings: header.settings, key: me.key,
+      step: `${header.steps} / ${header.steps}`, first: time(me.first),
+      total: time(performance.now() - me.began) };
+    stage.keepFinished();
+    progress(1);
+    showResult();
+    const status = stage.root.querySelector(".nc-status");
+    if (status.dataset.kind === "error" || !status.textContent) {
+      nitro.say(`Finished: ${header.steps} ${header.steps === 1 ? "step" : "steps"}.`, "quiet");
+    }
+    brokenStreams = 0;
+  }
+
+  /* The facts of the finished picture, also after a stop brought it back. */
+  function showResult() {
+    shown = result.key;
+    fact("step", result.step);
+    fact("first", result.first);
+    fact("total", result.total);
+    fact("seed", String(result.settings.seed));
+    stage.root.dataset.shown = result.settings.prompt;
+    stage.root.dataset.result = result.name || "";
+    stage.root.querySelector(".nc-save").disabled = !result.name;
+    stage.picture.setAttribute("aria-label", `Picture: ${result.settings.prompt}`);
+  }
+
+  async function recover(me, error) {
+    const served = error instanceof nitro.ServerError;
+    if (served && error.retryAfter && [429, 503].includes(error.status)) {
+      nitro.say(`${error.message} Trying again by itself.`, "warn");
+      again(me, error.retryAfter);
+    } else if (served && !BROKEN.includes(error.status)) {
+      end(me, "failed");
+      nitro.say(error.message, "error");
+    } else if (await reachable()) {
+      if (current !== me) return;
+      brokenStreams += 1;
+      if (brokenStreams > 3) {
+        end(me, "failed");
+        nitro.say("The picture did not arrive. Press Generate to try again.", "error");
+        return;
+      }
+      useFallback = brokenStreams > 1;
+      again(me, 0.1);
+    } else if (current === me) {
+      const wait = BACK_OFF_S[Math.min(failures, BACK_OFF_S.length - 1)];
+      failures += 1;
+      nitro.say("The server cannot be reached. Your prompt, settings and picture are kept. "
+        + `Trying again in ${wait} s.`, "error");
+      state("offline");
+      again(me, wait);
+    }
+  }
+
+  function again(me, seconds) {
+    clearTimeout(retry);
+    retry = setTimeout(() => { if (current === me) start(me.request, me.key, ""); },
+      seconds * 1000);
+  }
+
+  async function reachable() {
+    try { return (await fetch(nitro.address("canvas/status"))).ok; } catch { return false; }
+  }
+
+  nitro.save = async function () {
+    if (!result?.name) return;
+    try {
+      const response = await nitro.call(`canvas/result/${result.name}.png`);
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(await response.blob());
+      const slug = result.settings.prompt.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 48);
+      link.download = `${slug || "picture"}-${result.settings.seed}.png`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    } catch (error) {
+      nitro.say(error.message, "error");
+    }
+  };
+})(window.nitro);

@@ -1,0 +1,206 @@
+/* The panel beside the picture: variant card, prompt hint, examples, keys, theme, start-up. */
+"use strict";
+window.nitro = window.nitro || {};
+
+(function (nitro) {
+  const HINT_PAUSE_MS = 250;
+  const THEME = "nitro-canvas:theme";
+  const find = (selector) => document.querySelector(selector);
+  const promptBox = () => find("#nc-prompt textarea");
+
+  let stage = null;
+  let loaded = false;
+  let begun = false;
+  let hintTimer = null;
+  let hinted = "";
+
+  nitro.mount = function (root, trigger) {
+    stage = new nitro.Stage(root.querySelector(".nc-stage"));
+    nitro.stage = stage;
+    nitro.trigger = trigger;
+    begin();
+  };
+
+  nitro.loaded = function () {
+    loaded = true;
+    begin();
+  };
+
+  function begin() {
+    if (begun || !stage || !loaded) return;
+    if (!promptBox() || !find("#nc-variant input")) return void setTimeout(begin, 30);
+    begun = true;
+    nitro.startLive(stage, promptBox);
+    const kept = nitro.restore();
+    if (kept.prompt) nitro.pushPrompt(kept.prompt);
+    overlay(kept.overlay !== false);
+    listen();
+    nitro.onVariant();
+    followStatus();
+    stage.root.dataset.ready = "yes";
+    if (kept.prompt) {
+      setTimeout(() => { hint(); nitro.schedule(); }, 100);
+    }
+  }
+
+  function listen() {
+    const box = promptBox();
+    box.setAttribute("aria-describedby", "nc-hint-line");
+    box.setAttribute("spellcheck", "true");
+    box.addEventListener("input", () => typed());
+    box.addEventListener("compositionstart", () => nitro.composition(true));
+    box.addEventListener("compositionend", () => nitro.composition(false));
+    box.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      event.stopPropagation();
+      nitro.generate();
+    }, true);
+    document.addEventListener("keydown", (event) => {
+      if (event.isComposing) return;
+      if (event.key === "Escape") nitro.stop();
+      const writing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+      const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
+      if (!writing && plain && event.key.toLowerCase() === "g") overlay(!stage.overlayOn);
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target !== box) {
+        nitro.generate();
+      }
+    });
+    stage.root.querySelector(".nc-toggle").addEventListener("click",
+      () => overlay(!stage.overlayOn));
+    stage.root.querySelector(".nc-save").addEventListener("click", () => nitro.save());
+    find(".nc-theme").addEventListener("click", switchTheme);
+    find(".nc-examples").addEventListener("click", (event) => {
+      const chip = event.target.closest("button");
+      if (!chip) return;
+      nitro.pushPrompt(chip.textContent);
+      setTimeout(() => { typed(true); box.focus(); }, 60);
+    });
+    window.addEventListener("resize", () => stage.drawOverlay());
+  }
+
+  function typed(now) {
+    nitro.remember({ prompt: promptBox().value });
+    if (now) nitro.run(true);
+    else nitro.schedule();
+    clearTimeout(hintTimer);
+    hintTimer = setTimeout(hint, HINT_PAUSE_MS);
+  }
+
+  function overlay(on) {
+    stage.setOverlay(on);
+    stage.root.querySelector(".nc-toggle").setAttribute("aria-pressed", String(on));
+    nitro.remember({ overlay: on });
+  }
+
+  function switchTheme() {
+    const dark = document.body.classList.toggle("dark");
+    try { localStorage.setItem(THEME, dark ? "dark" : "light"); } catch { /* not kept */ }
+    stage.drawOverlay();
+  }
+
+  /* Under the prompt: how much of it is read, and what the variant never learnt. */
+  async function hint() {
+    const line = find("#nc-hint-line");
+    const prompt = promptBox().value;
+    const { variant } = nitro.settings;
+    if (!line) return;
+    if (!prompt.trim()) {
+      line.textContent = "Enter draws now, Shift+Enter starts a new line, Escape stops.";
+      line.dataset.kind = "info";
+      hinted = "";
+      return;
+    }
+    if (hinted === variant + prompt) return;
+    const query = new URLSearchParams({ variant, prompt });
+    try {
+      const facts = await (await nitro.call(`canvas/describe?${query}`)).json();
+      if (promptBox().value !== prompt || nitro.settings.variant !== variant) return;
+      hinted = variant + prompt;
+      const parts = [];
+      if (facts.limit) parts.push(`${facts.tokens} of ${facts.limit} tokens`);
+      if (facts.truncated) parts.push("the end is not read; shorten the prompt");
+      if (facts.unknown.length) {
+        const name = nitro.card()?.title.split(" ")[0] || "The model";
+        const some = facts.unknown.slice(0, 6).join(", ");
+        parts.push(`${name} doesn’t know: ${some}${facts.unknown.length > 6 ? ", …" : ""}`);
+      }
+      line.textContent = parts.join(" · ");
+      line.dataset.kind = facts.truncated || facts.unknown.length ? "warn" : "info";
+    } catch (error) {
+      line.textContent = error.status === 400 ? error.message : "";
+      line.dataset.kind = "warn";
+    }
+  }
+
+  const STATES = { ready: "ready", loading: "loading…", waiting: "waiting to load",
+    failed: "not available" };
+
+  nitro.onVariant = function () {
+    const card = nitro.card();
+    const box = find("#nc-variant-card");
+    if (!card || !box) return;
+    const line = (name, text) => {
+      const p = document.createElement("p");
+      p.className = name;
+      p.textContent = text;
+      return p;
+    };
+    const size = card.parameters_m ? ` · ${card.parameters_m} M parameters` : "";
+    const lines = [line("nc-summary", card.summary),
+      line("nc-spec", `${card.resolution} px · ${card.grid} × ${card.grid} tokens${size}`)];
+    if (card.state !== "ready") {
+      const text = card.message || `${card.title} is ${STATES[card.state] || card.state}.`;
+      lines.push(line(`nc-variant-state is-${card.state}`, text));
+    }
+    if (card.published.length) {
+      const all = card.published.map((f) => `${f.name} ${f.value} (${f.device})`).join(", ");
+      lines.push(line("nc-published", `Published, not measured here: ${all}. `
+        + `Source: ${card.published[0].source}.`));
+    }
+    box.replaceChildren(...lines);
+    const running = find(".nc-running");
+    const kind = card.state !== "ready" ? STATES[card.state] || card.state
+      : card.weights === "random" ? "untrained, for measuring speed"
+      : card.embedded ? "small embedded model" : "published weights";
+    running.textContent = `${card.title}: ${kind}`;
+    find(".nc-badge").hidden = card.weights !== "random";
+    hinted = "";
+    hint();
+  };
+
+  nitro.onWeights = (weights) => { find(".nc-badge").hidden = weights !== "random"; };
+
+  function paintStates() {
+    document.querySelectorAll("#nc-variant label").forEach((label, i) => {
+      const card = nitro.config.variants[i];
+      label.dataset.state = card.state;
+      label.title = `${card.title}: ${STATES[card.state] || card.state}`;
+    });
+  }
+
+  /* Variants load while the page is already open. */
+  async function followStatus() {
+    if (!document.hidden) {
+      try {
+        const status = await (await fetch(nitro.address("canvas/status"))).json();
+        const before = JSON.stringify(nitro.config.variants);
+        nitro.config.variants = status.variants;
+        if (before !== JSON.stringify(status.variants)) nitro.onVariant();
+      } catch { /* the next run says that the server is gone */ }
+    }
+    paintStates();
+    const busy = nitro.config.variants.some((v) => ["loading", "waiting"].includes(v.state));
+    setTimeout(followStatus, busy ? 1000 : 20000);
+  }
+
+  try {
+    const theme = localStorage.getItem(THEME);
+    const asked = new URLSearchParams(location.search).has("__theme");
+    if (theme && !asked) {
+      const apply = () => document.body?.classList.toggle("dark", theme === "dark");
+      document.addEventListener("DOMContentLoaded", apply);
+      window.addEventListener("load", () => setTimeout(apply, 0));
+    }
+  } catch { /* storage is forbidden: the system's theme */ }
+})(window.nitro);

@@ -1,0 +1,1 @@
+"""What `app.py` can do besides serving: one module per command."""

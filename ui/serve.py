@@ -1,0 +1,61 @@
+"""Page and routes on one server: Gradio's own, because Spaces hooks into its `launch`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+from fastapi import FastAPI
+
+from ui import page as live
+from ui.fallback import Fallback
+from ui.guard import Sessions
+from ui.results import ResultStore
+from ui.stream import CanvasRoutes
+from ui.theme import theme
+
+
+class Server:
+    """A running page. `address` is where, `block` waits until it is stopped."""
+
+    def __init__(self, page: gr.Blocks, app: FastAPI, address: str):
+        self._page, self.app, self.address = page, app, address
+
+    def block(self) -> None:
+        self._page.block_thread()
+
+    def close(self) -> None:
+        self._page.close(verbose=False)
+
+
+def serve(
+    engine: Any,
+    host: str = "127.0.0.1",
+    port: int | None = 7860,
+    share: bool = False,
+    quiet: bool = False,
+    allowed_origins: frozenset[str] = frozenset(),
+) -> Server:
+    """Serve an engine. Returns at once; variants may still be loading, the page follows them."""
+    sessions, results = Sessions(), ResultStore()
+    routes = CanvasRoutes(engine, sessions, results, allowed_origins=allowed_origins)
+    page = live.build(engine, Fallback(engine, sessions, results))
+    page.queue(default_concurrency_limit=None)
+    app, address, _ = page.launch(
+        server_name=host,
+        server_port=port,
+        share=share,
+        quiet=quiet,
+        prevent_thread_lock=True,
+        theme=theme(),
+        css_paths=live.WEB / "page.css",
+        head=live.head(engine),
+        footer_links=["api"],
+        ssr_mode=False,
+        enable_monitoring=False,
+        max_file_size="8mb",
+        favicon_path=live.WEB / "favicon.svg",
+    )
+    # in front: Gradio has a route for every single-segment address
+    app.router.routes[0:0] = routes.routes()
+    return Server(page, app, address)

@@ -1,0 +1,67 @@
+"""What the page and the command line say about variants: the engine's answers as plain JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from engine.requests import (
+    CFG_RANGE,
+    MAX_PROMPT_CHARACTERS,
+    MAX_SEED,
+    TEMPERATURE_RANGE,
+    find_variant,
+)
+
+
+def cards(engine: Any) -> list[dict[str, Any]]:
+    """One card per variant: catalogue entry, state, weights, message."""
+    return [_card(entry) for entry in engine.variants()]
+
+
+def _card(entry: Any) -> dict[str, Any]:
+    variant = find_variant(entry.id)
+    return {
+        "id": variant.id,
+        "title": variant.title,
+        "summary": variant.summary,
+        "resolution": variant.resolution,
+        "grid": variant.grid,
+        "ar_iterations": asdict(variant.ar_iterations),
+        "flow_steps": asdict(variant.flow_steps),
+        "cfg_scale": {"default": variant.cfg_scale, "low": CFG_RANGE[0], "high": CFG_RANGE[1]},
+        "embedded": variant.embedded,
+        "parameters_m": variant.parameters_m,
+        "licence": variant.licence,
+        "published": [asdict(figure) for figure in variant.published],
+        "state": entry.state,
+        "message": entry.message,
+        "progress": round(entry.progress, 3),
+        "weights": entry.weights,
+    }
+
+
+def limits() -> dict[str, Any]:
+    """Ranges that hold for every variant."""
+    return {
+        "temperature": {"default": 1.0, "low": TEMPERATURE_RANGE[0], "high": TEMPERATURE_RANGE[1]},
+        "seed": {"default": 0, "low": 0, "high": MAX_SEED},
+        "preview_every": {"default": 1, "low": 0, "high": 64},
+        "prompt_characters": MAX_PROMPT_CHARACTERS,
+    }
+
+
+def status(engine: Any) -> dict[str, Any]:
+    """What /canvas/status answers: the variants' cards, for an open page to follow loading."""
+    return {"variants": cards(engine)}
+
+
+def describe_prompt(engine: Any, variant: str, prompt: str) -> dict[str, Any]:
+    """For the hint under the prompt. Counts are None until the variant's encoder is loaded."""
+    facts = engine.describe_prompt(variant, prompt)
+    return {
+        "tokens": facts.tokens,
+        "limit": facts.limit,
+        "unknown": list(facts.unknown),
+        "truncated": facts.truncated,
+    }
