@@ -89,8 +89,10 @@ def position_table(width: int, grid: int, step: float) -> Tensor:
     if width % 4:
         raise ValueError(f"The width must be a multiple of 4 for a 2-D position code, got {width}.")
     first = (POSITION_TABLE_SIDE - grid) // 2
-    places = torch.arange(first, first + grid, dtype=torch.float32) * step
-    rates = 10000.0 ** (-torch.arange(width // 4, dtype=torch.float64) / (width // 4))
+    # On the CPU by name: modules are built on the meta device, but this table has to be real.
+    places = torch.arange(first, first + grid, dtype=torch.float32, device="cpu") * step
+    powers = torch.arange(width // 4, dtype=torch.float64, device="cpu") / (width // 4)
+    rates = 10000.0**-powers
     angles = places.double()[:, None] * rates  # [grid, width/4]
     line = torch.cat([angles.sin(), angles.cos()], dim=1)  # [grid, width/2]
     columns = line[None, :, :].expand(grid, grid, -1)

@@ -1,0 +1,74 @@
+"""Autoencoder: latents to pixels and back, through diffusers' `AutoencoderDC`.
+
+Generators work on latents of about unit variance; the autoencoder's own are `1 / scale` times as
+large. Decoding guards against values that are no numbers, which half precision can produce here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from diffusers import AutoencoderDC
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.contracts import BrokenPicture
+
+
+class DCAutoencoder:
+    """The adapter around an `AutoencoderDC`; see `models.contracts.Autoencoder`."""
+
+    def __init__(self, model: AutoencoderDC, scale: float | None = None) -> None:
+        self.model = model.eval().requires_grad_(False)
+        self.scale = float(scale if scale is not None else model.config.scaling_factor)
+
+    @classmethod
+    def from_folder(cls, folder: Path, dtype: torch.dtype) -> DCAutoencoder:
+        """From a folder in diffusers' layout. Raises what diffusers raises."""
+        return cls(
+            AutoencoderDC.from_pretrained(folder, torch_dtype=dtype, use_safetensors=True)
+        )
+
+    def decode(self, latents: Tensor) -> Tensor:
+        weight = self.model.decoder.conv_in.weight
+        made = self.model.decoder((latents / self.scale).to(weight.device, weight.dtype))
+        if not torch.isfinite(made).all():
+            made = self._decode_exactly(latents)
+        return (made.float() * 0.5 + 0.5).clamp(0, 1)
+
+    def _decode_exactly(self, latents: Tensor) -> Tensor:
+        """The same in fp32, for pictures that half precision cannot hold."""
+        weight = self.model.decoder.conv_in.weight
+        if not torch.isfinite(latents).all():
+            raise BrokenPicture(
+                "The model produced values that are not numbers. Try another seed or a lower CFG "
+                "scale; if every picture fails, the weights are damaged."
+            )
+        if weight.dtype != torch.float32:
+            self.model.decoder.float()
+            try:
+                made = self.model.decoder((latents.float() / self.scale).to(weight.device))
+            finally:
+                self.model.decoder.to(weight.dtype)
+            if torch.isfinite(made).all():
+                return made
+        raise BrokenPicture(
+            "The picture could not be decoded, even in full precision. The autoencoder's weights "
+            "may be damaged: check them with `python app.py check`."
+        )
+
+    def encode(self, pixels: Tensor) -> Tensor:
+        weight = self.model.decoder.conv_in.weight
+        return self.model.encoder((pixels * 2 - 1).to(weight.device, weight.dtype)) * self.scale
+
+
+def to_pixels(
+    picture: Tensor, rounding: Literal["truncate", "round"] = "truncate"
+) -> NDArray[np.uint8]:
+    """[3, H, W] in 0..1 to uint8 [H, W, 3]. Nitro-AR's pipeline truncates, Nitro-E's rounds."""
+    values = picture.detach().float() * 255
+    values = values.round() if rounding == "round" else values
+    return values.to(torch.uint8).permute(1, 2, 0).cpu().numpy()
