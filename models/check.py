@@ -1,0 +1,100 @@
+"""Checking downloaded weights in a minute: names, shapes, types, finite values, one test picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from models.autoencoder import to_pixels
+from models.catalogue import find_variant
+from models.contracts import BrokenPicture, SampleSettings
+from models.loading import CONFIGS, Loader
+from models.nitro_ar import NitroAR
+from models.sources import Sources, weights_file
+from models.weights import WeightsError, read_weights, shapes_of
+
+
+@dataclass
+class CheckReport:
+    """What was checked, one line each, and whether all of it was right."""
+
+    lines: list[str] = field(default_factory=list)
+    ok: bool = True
+    picture: NDArray[np.uint8] | None = None
+
+    def passed(self, line: str) -> None:
+        self.lines.append(f"ok    {line}")
+
+    def failed(self, line: str) -> None:
+        self.lines.append(f"WRONG {line}")
+        self.ok = False
+
+
+def check_weights(variant_id: str, folder: Path | None, sources: Sources) -> CheckReport:
+    """Check a variant's weights file, in `folder` or wherever the product would find it.
+
+    Raises `KeyError` for an unknown variant; everything else is in the report.
+    """
+    variant, report = find_variant(variant_id), CheckReport()
+    if folder is not None:
+        sources = (
+            replace(sources, pocket=folder)
+            if variant.embedded
+            else replace(sources, weights=str(folder))
+        )
+    with torch.device("meta"):
+        expected = shapes_of(NitroAR(CONFIGS[variant.id]))
+    try:
+        file = weights_file(variant, sources, lambda part, what: None)
+        tensors = read_weights(file, expected)
+    except WeightsError as error:
+        report.failed(str(error))
+        return report
+    report.passed(f"{file.name}: {file.stat().st_size:,} bytes, complete")
+    report.passed(f"{len(tensors)} tensors with exactly the expected names and shapes")
+    types = sorted({str(t.dtype).removeprefix("torch.") for t in tensors.values()})
+    report.passed(f"stored as {', '.join(types)}")
+    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
+    if broken:
+        report.failed(f"{len(broken)} tensors hold values that are no numbers, e.g. {broken[0]}")
+        return report
+    report.passed("all values are finite")
+    del tensors
+    _test_picture(variant.id, sources, report)
+    return report
+
+
+@torch.inference_mode()
+def _test_picture(variant_id: str, sources: Sources, report: CheckReport) -> None:
+    try:
+        loaded = Loader(sources).load(variant_id)
+        sampler, variant = loaded.sampler, loaded.variant
+        prompt, empty = (
+            sampler.prompt_context(rows)
+            for rows in loaded.text.encode(["a red apple on a white background", ""])
+        )
+        settings = SampleSettings(
+            seed=0,
+            ar_iterations=variant.ar_iterations.default,
+            flow_steps=variant.flow_steps.default,
+            cfg_scale=variant.cfg_scale,
+        )
+        state = sampler.start(settings, prompt, empty)
+        for _ in range(sampler.num_steps(state)):
+            sampler.advance([state])
+        latent = sampler.latent(state)
+        spread = latent.std().item()
+        picture = loaded.autoencoder.decode(latent[None])[0]
+    except (WeightsError, BrokenPicture) as error:
+        report.failed(f"test picture: {error}")
+        return
+    report.picture = to_pixels(picture)
+    # Latents are scaled to about unit variance; far from it the weights are not what they seem.
+    if 0.2 < spread < 5:
+        report.passed(f"test picture drawn; latent spread {spread:.2f} (about 1 is normal)")
+    else:
+        report.failed(f"the test picture's latent spread is {spread:.2f}; about 1 is normal")

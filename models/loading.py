@@ -1,0 +1,169 @@
+"""From a variant's id to something that runs. Parts that several variants share are loaded once."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from diffusers import AutoencoderDC
+from transformers import LlamaConfig, LlamaModel
+
+from models.autoencoder import DCAutoencoder
+from models.catalogue import Variant, find_variant
+from models.contracts import LoadedVariant, Sampler, WeightState
+from models.nitro_ar import (
+    NITRO_AR_GAN,
+    NITRO_AR_JOINT_GAN,
+    POCKET_AR,
+    POCKET_AR_JOINT,
+    NitroAR,
+    NitroARConfig,
+)
+from models.precision import pick_device, pick_dtype
+from models.published import DC_AE_F32C32, LLAMA_32_1B
+from models.samplers.joint import JointSampler
+from models.samplers.masked_ar import MaskedARSampler
+from models.sources import Progress, Sources, part_folder, weights_file
+from models.text import ByteTokenizer, LlamaTextEncoder
+from models.weights import (
+    WeightsError,
+    load_into,
+    random_tensors,
+    read_weights,
+    shapes_of,
+)
+
+CONFIGS: dict[str, NitroARConfig] = {
+    "pocket-ar": POCKET_AR,
+    "pocket-ar-joint": POCKET_AR_JOINT,
+    "nitro-ar-gan": NITRO_AR_GAN,
+    "nitro-ar-joint-gan": NITRO_AR_JOINT_GAN,
+}
+POCKET_TOKENS, NITRO_TOKENS = 24, 128  # rows the image models were trained to read
+
+
+@dataclass
+class Loader:
+    """Loads variants for one device. Thread-safe; hold one per process."""
+
+    sources: Sources = field(default_factory=Sources)
+    device: torch.device = field(default_factory=pick_device)
+    dtype: torch.dtype | None = None
+    _text: dict[str, LlamaTextEncoder] = field(default_factory=dict)
+    _autoencoders: dict[str, DCAutoencoder] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def load(self, variant_id: str, progress: Progress = lambda part, what: None) -> LoadedVariant:
+        """Load a variant and what it shares with others.
+
+        Raises `KeyError` for an unknown id and `WeightsError`, in words for a person, for files
+        that are missing, damaged, foreign or behind a licence.
+        """
+        variant = find_variant(variant_id)
+        with self._lock:
+            progress(0.0, "looking for the weights")
+            model = self._model(variant, progress)
+            progress(0.6, "loading the text encoder")
+            text = self._text_encoder(variant, progress)
+            progress(0.9, "loading the autoencoder")
+            autoencoder = self._autoencoder(variant, progress)
+            progress(1.0, "loaded")
+        sampler: Sampler = JointSampler(model) if model.full_config.joint else MaskedARSampler(model)
+        return LoadedVariant(
+            variant=variant,
+            sampler=sampler,
+            text=text,
+            autoencoder=autoencoder,
+            weights=self.weight_state(variant),
+            own=(model,),
+            shared=(
+                (f"text encoder {variant.text_encoder}", text.model),
+                (f"autoencoder {variant.autoencoder}", autoencoder.model),
+            ),
+        )
+
+    def weight_state(self, variant: Variant) -> WeightState:
+        if variant.embedded:
+            return "pocket"
+        return "random" if self.sources.random else "official"
+
+    def _dtype(self) -> torch.dtype:
+        return self.dtype or pick_dtype(self.device)
+
+    def _model(self, variant: Variant, progress: Progress) -> NitroAR:
+        with torch.device("meta"):
+            model = NitroAR(CONFIGS[variant.id])
+        expected = shapes_of(model)
+        if self.sources.random and not variant.embedded:
+            progress(0.1, "making random weights")
+            tensors = random_tensors(expected)
+        else:
+            file = weights_file(variant, self.sources, progress)
+            progress(0.5, f"reading {file.name}")
+            tensors = read_weights(file, expected)
+        load_into(model, tensors, self._dtype())
+        return model.to(self.device)
+
+    def _text_encoder(self, variant: Variant, progress: Progress) -> LlamaTextEncoder:
+        name = variant.text_encoder
+        if name not in self._text:
+            if name == "pocket":
+                folder = self.sources.pocket / "text_encoder"
+                encoder = _from_folder(folder, LlamaTextEncoder, POCKET_TOKENS, self._dtype())
+            elif self.sources.random:
+                encoder = self._random_text_encoder()
+            else:
+                folder = part_folder(
+                    self.sources.text_encoder, "text encoder", "NITRO_TEXT_ENCODER", progress
+                )
+                encoder = _from_folder(folder, LlamaTextEncoder, NITRO_TOKENS, self._dtype())
+            encoder.model.to(self.device)
+            self._text[name] = encoder
+        return self._text[name]
+
+    def _random_text_encoder(self) -> LlamaTextEncoder:
+        with torch.device("meta"):
+            model = LlamaModel(LlamaConfig(**LLAMA_32_1B))
+        tensors = random_tensors(shapes_of(model))
+        rotary = type(model.rotary_emb)(model.config)  # its table is no weight: built for real
+        model.rotary_emb = rotary
+        load_into(model, tensors, self._dtype())
+        config = model.config
+        tokenizer = ByteTokenizer(config.bos_token_id, config.eos_token_id)
+        return LlamaTextEncoder(model, tokenizer, NITRO_TOKENS)
+
+    def _autoencoder(self, variant: Variant, progress: Progress) -> DCAutoencoder:
+        name = variant.autoencoder
+        if name not in self._autoencoders:
+            if name == "pocket":
+                folder = self.sources.pocket / "autoencoder"
+                autoencoder = _from_folder(folder, DCAutoencoder, self._dtype())
+            elif self.sources.random:
+                with torch.device("meta"):
+                    model = AutoencoderDC(**DC_AE_F32C32)
+                load_into(model, random_tensors(shapes_of(model)), self._dtype())
+                autoencoder = DCAutoencoder(model)
+            else:
+                folder = part_folder(
+                    self.sources.autoencoder, "autoencoder", "NITRO_AUTOENCODER", progress
+                )
+                autoencoder = _from_folder(folder, DCAutoencoder, self._dtype())
+            autoencoder.model.to(self.device)
+            self._autoencoders[name] = autoencoder
+        return self._autoencoders[name]
+
+
+def _from_folder(folder: Path, kind: type, *arguments: object):  # type: ignore[no-untyped-def]
+    """Load a transformers or diffusers folder; its many errors become one in words."""
+    if not (folder / "config.json").is_file():
+        raise WeightsError(f"{folder} holds no config.json: it is not a complete model folder.")
+    try:
+        return kind.from_folder(folder, *arguments)
+    except Exception as error:  # each library and version has its own kinds
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise WeightsError(
+            f"{folder} could not be loaded ({first[:300]}). Its files may be incomplete: delete "
+            "the folder and download it again."
+        ) from error

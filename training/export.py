@@ -1,0 +1,78 @@
+"""Last stage: the averaged weights of finished runs as the product's files, in half precision.
+
+The files have the official layout: a safetensors file per variant, a transformers folder for the
+text encoder, a diffusers folder for the autoencoder.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+from diffusers import AutoencoderDC
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import LlamaModel
+
+from models.nitro_ar import POCKET_AR
+from training.autoencoder import CONFIG
+from training.generator import text_config
+from training.latents import LatentSet
+from training.words import build_tokenizer, save_tokenizer
+
+
+def averaged(run: Path) -> dict[str, Tensor]:
+    """The averaged weights of a run."""
+    state: dict[str, Tensor] = torch.load(run / "checkpoint.pt", weights_only=True)["average"]
+    return state
+
+
+def export_autoencoder(run: Path, scale: float, out: Path) -> None:
+    model = AutoencoderDC(**CONFIG, scaling_factor=scale)
+    model.load_state_dict(averaged(run))
+    model.half().save_pretrained(out / "autoencoder")
+
+
+def export_text_encoder(run: Path, out: Path) -> None:
+    tokenizer = build_tokenizer()
+    model = LlamaModel(text_config(len(tokenizer), POCKET_AR.backbone.text_width))
+    prefix = "text."
+    model.load_state_dict(
+        {n.removeprefix(prefix): t for n, t in averaged(run).items() if n.startswith(prefix)}
+    )
+    model.half().save_pretrained(out / "text_encoder")
+    save_tokenizer(out / "text_encoder")
+
+
+def export_variant(run: Path, out: Path) -> None:
+    prefix = "model."
+    tensors = {
+        name.removeprefix(prefix): tensor.half().contiguous()
+        for name, tensor in averaged(run).items()
+        if name.startswith(prefix)
+    }
+    save_file(tensors, out / f"{run.name}.safetensors")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--out", type=Path, default=Path("assets/pocket"))
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    export_autoencoder(
+        args.runs / "autoencoder", LatentSet.load(args.runs / "latents.pt").scale, args.out
+    )
+    export_text_encoder(args.runs / "pocket-ar", args.out)
+    for name in ("pocket-ar", "pocket-ar-joint"):
+        if (args.runs / name / "checkpoint.pt").exists():
+            export_variant(args.runs / name, args.out)
+    files = sorted(p for p in args.out.rglob("*") if p.suffix in (".safetensors", ".json"))
+    for file in files:
+        print(f"{file.relative_to(args.out)}: {file.stat().st_size / 1e6:.2f} MB")
+    print(f"in all {sum(file.stat().st_size for file in files) / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    main()
