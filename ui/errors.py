@@ -1,13 +1,15 @@
-"""The engine's refusals, in the page's words."""
+"""The engine's refusals, as HTTP."""
 
 from __future__ import annotations
 
+from engine.engine import EngineClosed, QueueFull
 from ui.guard import Refusal
 
 
 def queue_refusal(error: Exception) -> Refusal | None:
-    """A full queue as HTTP 503 with its expected wait; None for any other error."""
-    wait = getattr(error, "expected_wait_s", None)
-    if wait is None:
-        return None
-    return Refusal(503, str(error), retry_after=max(1.0, float(wait)))
+    """A full queue with its expected wait, a closing server with none; None for other errors."""
+    if isinstance(error, QueueFull):
+        return Refusal(503, str(error), retry_after=max(1.0, error.expected_wait_s))
+    if isinstance(error, EngineClosed):
+        return Refusal(503, str(error), retry_after=2.0)
+    return None

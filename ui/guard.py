@@ -89,18 +89,18 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, when
         self._lock = threading.Lock()
 
-    def take(self, owner: str, cost: int = 1) -> None:
+    def take(self, owner: str) -> None:
         """Raises `Refusal` (429) when the owner's bucket is empty."""
         with self._lock:
             now = self._clock()
             tokens, then = self._buckets.pop(owner, (float(self._burst), now))
             tokens = min(self._burst, tokens + (now - then) * self._rate)
-            allowed = tokens >= cost
-            self._buckets[owner] = (tokens - cost if allowed else tokens, now)
+            allowed = tokens >= 1
+            self._buckets[owner] = (tokens - 1 if allowed else tokens, now)
             while len(self._buckets) > self._owners:
                 self._buckets.popitem(last=False)
         if not allowed:
-            wait = (cost - tokens) / self._rate
+            wait = (1 - tokens) / self._rate
             raise Refusal(
                 429,
                 f"That is too many requests at once; please wait {wait:.1f} s. Nothing is lost.",

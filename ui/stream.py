@@ -113,7 +113,7 @@ class CanvasRoutes:
     async def stream(self, request: Request) -> Response:
         owner = self.sessions.owner(request)
         wanted = _parse(await read_json(request))
-        self._rate.take(owner, len(wanted))
+        self._rate.take(owner)
         jobs: dict[str, Any] = {}
         try:
             for slot, generation in wanted:

@@ -5,22 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from engine.requests import (
-    CFG_RANGE,
-    MAX_PROMPT_CHARACTERS,
-    MAX_SEED,
-    TEMPERATURE_RANGE,
-    find_variant,
-)
+from engine.requests import CFG_RANGE, MAX_PROMPT_CHARACTERS, MAX_SEED, TEMPERATURE_RANGE
 
 
 def cards(engine: Any) -> list[dict[str, Any]]:
-    """One card per variant: catalogue entry, state, weights, message."""
-    return [_card(entry) for entry in engine.variants()]
+    """One card per variant served: catalogue entry, state, weights, message."""
+    states = {entry.id: entry for entry in engine.status().variants}
+    return [_card(variant, states[variant.id]) for variant in engine.variants()]
 
 
-def _card(entry: Any) -> dict[str, Any]:
-    variant = find_variant(entry.id)
+def _card(variant: Any, entry: Any) -> dict[str, Any]:
     return {
         "id": variant.id,
         "title": variant.title,

@@ -96,6 +96,13 @@ window.nitro = window.nitro || {};
     let note = "";
     const request = nitro.request(prompt, (text) => { note = text; });
     const key = keyOf(request);
+    const card = nitro.card();
+    if (card?.state === "failed") {
+      abort();
+      state(shown ? "finished" : "failed");
+      nitro.say(card.message || `${card.title} is not available here.`, "error");
+      return;
+    }
     if (current?.key === key) return;
     if (!current && shown === key) {
       if (forced) nitro.say("This picture is already shown. Unlock the seed for another one.");

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -75,11 +75,11 @@ class FakeEngine:
         self._open = True
         threading.Thread(target=self._work, daemon=True).start()
 
-    def variants(self) -> list[VariantStatus]:
-        return self.statuses
+    def variants(self) -> tuple[Variant, ...]:
+        return CATALOGUE
 
-    def status(self) -> dict[str, Any]:
-        return {"jobs": len(self._jobs)}
+    def status(self) -> SimpleNamespace:
+        return SimpleNamespace(variants=tuple(self.statuses))
 
     def wait_ready(self, timeout: float | None = None) -> bool:
         return True

@@ -1,0 +1,70 @@
+"""Nitro Canvas: type a prompt, and a picture is drawn step by step.
+
+    python app.py                                 serve the page
+    python app.py generate "a fox" --out fox.png  draw one picture
+    python app.py variants --json                 what can be drawn with, and whether it is here
+    python app.py check --variant X --weights DIR verify downloaded weights
+
+Settings become an engine, the engine a page; everything else is in `ui/`, `engine/`, `models/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    from ui.commands import check, generate, serve, variants
+
+    parser = argparse.ArgumentParser(
+        prog="app.py", description="Nitro Canvas: a playground that draws while you type."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for command in (serve, generate, variants, check):
+        name = command.__name__.rpartition(".")[2]
+        help_text = (command.__doc__ or "").splitlines()[0]
+        command.add_options(commands.add_parser(name, help=help_text, description=help_text))
+    serve.add_options(parser)  # without a command: serve
+    options = parser.parse_args(arguments)
+    try:
+        match options.command:
+            case "generate":
+                return generate.run(options, make_engine)
+            case "variants":
+                from models.catalogue import CATALOGUE
+                from models.loading import weight_state
+
+                return variants.run(options, CATALOGUE, weight_state)
+            case "check":
+                from models.check import check_weights
+
+                return check.run(options, check_weights)
+            case _:
+                return serve.run(options, make_engine)
+    except KeyboardInterrupt:
+        return 130
+
+
+def make_engine(variant_ids: list[str] | None = None):  # noqa: ANN201 (imports torch late)
+    """The engine for this machine. Without ids: every variant, or those of NITRO_VARIANTS."""
+    from engine.engine import Engine
+    from models.catalogue import CATALOGUE
+    from models.device import best_device
+    from models.loading import load_variant
+
+    if not variant_ids:
+        wished = os.environ.get("NITRO_VARIANTS", "")
+        variant_ids = [name.strip() for name in wished.split(",") if name.strip()]
+    known = [variant.id for variant in CATALOGUE]
+    if unknown := sorted(set(variant_ids or ()) - set(known)):
+        raise SystemExit(f"Unknown variant: {', '.join(unknown)}. Known: {', '.join(known)}.")
+    return Engine(load_variant, variant_ids or known, device=best_device())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

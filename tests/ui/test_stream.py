@@ -1,0 +1,232 @@
+"""The canvas routes over real HTTP: what they serve, what they refuse, and who sees what."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import pytest
+
+from tests.ui.fake_engine import colour
+from ui.frames import unpack
+from ui.guard import SESSION_HEADER
+from ui.metadata import read_settings
+
+
+@pytest.fixture
+def visitor(site):
+    with httpx.Client(base_url=site.address, timeout=20) as client:
+        session = client.post("canvas/session").json()["session"]
+        client.headers[SESSION_HEADER] = session
+        yield client
+
+
+def ask(prompt: str = "a fox", slot: str = "live", **settings) -> dict:
+    return {"requests": [{"slot": slot, "request": {"prompt": prompt, **settings}}]}
+
+
+def draw(visitor: httpx.Client, body: dict) -> list:
+    answer = visitor.post("canvas/stream", json=body)
+    assert answer.status_code == 200, answer.text
+    return list(unpack(answer.content))
+
+
+def test_a_picture_arrives_step_by_step(visitor):
+    messages = draw(visitor, ask(ar_iterations=5, seed=7))
+    events = [head["event"] for head, _ in messages]
+    assert events[-1] == "finished" and events.count("step") == 5
+    assert all(head["slot"] == "live" for head, _ in messages)
+    steps = [(head, body) for head, body in messages if head["event"] == "step"]
+    assert all(body.startswith(b"\xff\xd8") for _, body in steps)
+    assert max(max(row) for row in steps[2][0]["committed"]) == 3
+
+
+def test_slots_share_one_stream(visitor):
+    body = {
+        "requests": [
+            {"slot": f"column {n}", "request": {"prompt": f"fox {n}", "ar_iterations": 2}}
+            for n in range(3)
+        ]
+    }
+    ends = {h["slot"]: h["settings"]["prompt"] for h, _ in draw(visitor, body) if "settings" in h}
+    assert ends == {f"column {n}": f"fox {n}" for n in range(3)}
+
+
+def test_finished_picture_downloads_with_its_settings(site, visitor):
+    prompt = 'a "fox" 🦊 ثعلب'
+    end, _ = draw(visitor, ask(prompt, ar_iterations=1, seed=5))[-1]
+    answer = visitor.get(f"canvas/result/{end['result']}.png")
+    assert answer.headers["content-type"] == "image/png"
+    assert read_settings(answer.content) == end["settings"]
+    assert end["settings"]["prompt"] == prompt and end["settings"]["seed"] == 5
+
+
+def test_a_picture_is_its_owners_alone(site, visitor):
+    end, _ = draw(visitor, ask(ar_iterations=1))[-1]
+    with httpx.Client(base_url=site.address) as other:
+        path = f"canvas/result/{end['result']}.png"
+        assert other.get(path).status_code == 401
+        session = other.post("canvas/session").json()["session"]
+        assert other.get(path, headers={SESSION_HEADER: session}).status_code == 404
+
+
+def test_sessions_cannot_be_made_up(site):
+    for forged in ("", "me", "me.", ".", "a" * 32 + "." + "0" * 32, "x.\u00e9"):
+        answer = httpx.post(
+            f"{site.address}canvas/stream",
+            json=ask(),
+            headers={SESSION_HEADER: forged.encode("utf-8")},
+        )
+        assert answer.status_code == 401 and "session" in answer.json()["error"]
+
+
+def test_newest_wins_within_a_slot(visitor, site):
+    before = site.engine.steps_executed
+    with visitor.stream("POST", "canvas/stream", json=ask("old", ar_iterations=64)) as old:
+        parts = old.iter_raw()
+        next(parts)
+        new = draw(visitor, ask("new", ar_iterations=2))
+        rest = b"".join(parts)
+    assert new[-1][0]["settings"]["prompt"] == "new"
+    assert b'"superseded"' in rest
+    assert site.engine.steps_executed - before < 30
+
+
+def test_leaving_cancels(visitor, site):
+    with visitor.stream("POST", "canvas/stream", json=ask(ar_iterations=64)) as answer:
+        next(answer.iter_raw())
+    time.sleep(0.2)
+    steps = site.engine.steps_executed
+    time.sleep(0.2)
+    assert site.engine.steps_executed == steps
+
+
+def test_a_reader_that_stops_reading_holds_nothing_up(visitor, site):
+    slow = ask("slow", slot="a", ar_iterations=8)
+    with (
+        visitor.stream("POST", "canvas/stream", json=slow),
+        httpx.Client(base_url=site.address, timeout=10) as other,
+    ):
+        other.headers[SESSION_HEADER] = other.post("canvas/session").json()["session"]
+        assert draw(other, ask("quick", ar_iterations=2))[-1][0]["event"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"", 400, "not valid JSON"),
+        (b"{", 400, "not valid JSON"),
+        (b"\xff\xfe", 400, "not valid JSON"),
+        (b"[" * 30_000, 400, "not valid JSON"),
+        (b"[]", 400, "has to be"),
+        (b'{"requests": []}', 400, "has to be"),
+        (b'{"requests": [1]}', 400, "slot"),
+        (b'{"requests": [{"slot": 5}]}', 400, "slot"),
+        (b'{"requests": [{"slot": "a"}]}', 400, "JSON object"),
+        (b'{"requests": [{"request": {}}]}', 400, "no prompt"),
+        (b'{"requests": [{"request": {"prompt": ""}}]}', 400, "empty"),
+        (b'{"requests": [{"request": {"prompt": 5}}]}', 400, "text"),
+        (b'{"requests": [{"request": {"prompt": "a", "x": 1}}]}', 400, "Unknown setting"),
+        (b'{"requests": [{"request": {"prompt": "a", "seed": -1}}]}', 400, "Seed"),
+        (b'{"requests": [{"request": {"prompt": "a", "seed": NaN}}]}', 400, "Seed"),
+        (b'{"requests": [{"request": {"prompt": "a", "variant": "z"}}]}', 400, "no variant"),
+        (b'{"requests": [{"request": {"prompt": "a", "ar_iterations": 0}}]}', 400, "from 1"),
+        (b'{"requests": [{"request": {"prompt": "a", "flow_steps": 1000000000}}]}', 400, "50"),
+        (b'{"requests": [{"request": {"prompt": "a", "cfg_schedule": []}}]}', 400, "one of"),
+        (b'{"requests": "' + b"x" * 100_000 + b'"}', 413, "64 KiB"),
+    ],
+)
+def test_bad_bodies_are_refused_in_words(visitor, body, status, words):
+    answer = visitor.post("canvas/stream", content=body)
+    assert answer.status_code == status and words in answer.json()["error"]
+
+
+def test_a_body_of_unknown_length_is_bounded_too(visitor):
+    answer = visitor.post("canvas/stream", content=(b"x" * 1024 for _ in range(100)))
+    assert answer.status_code == 413
+
+
+def test_too_many_slots_and_twins_are_refused(visitor):
+    entry = ask()["requests"][0]
+    many = [{**entry, "slot": str(n)} for n in range(17)]
+    assert "At most 16" in visitor.post("canvas/stream", json={"requests": many}).text
+    assert "twice" in visitor.post("canvas/stream", json={"requests": [entry, entry]}).text
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"origin": "SELF"}, 200),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "https://evil.example", "sec-fetch-site": "cross-site"}, 403),
+        ({"origin": "https://front.example", "x-forwarded-host": "front.example"}, 200),
+        ({"origin": "https://front.example", "sec-fetch-site": "same-origin"}, 200),
+    ],
+)
+def test_foreign_pages_are_refused(site, headers, status):
+    headers = {
+        key: value.replace("SELF", site.address.rstrip("/")) for key, value in headers.items()
+    }
+    answer = httpx.post(f"{site.address}canvas/session", headers=headers)
+    assert answer.status_code == status
+
+
+def test_too_fast_is_refused_with_a_wait(site):
+    with httpx.Client(base_url=site.address) as fast:
+        session = fast.post("canvas/session").json()["session"]
+        fast.headers[SESSION_HEADER] = session
+        for _ in range(45):
+            with fast.stream("POST", "canvas/stream", json=ask()) as answer:
+                if answer.status_code == 429:
+                    answer.read()
+                    break
+    assert answer.status_code == 429 and answer.headers["retry-after"] == "1"
+    assert "too many requests" in answer.json()["error"]
+
+
+def test_a_failure_is_an_event_and_the_next_picture_comes(visitor):
+    assert draw(visitor, ask("explode"))[-1][0]["event"] == "failed"
+    assert draw(visitor, ask("a fox", ar_iterations=1))[-1][0]["event"] == "finished"
+
+
+def test_hints_and_status(visitor, site):
+    facts = visitor.get("canvas/describe", params={"variant": "pocket-ar", "prompt": "a zebra"})
+    assert facts.json() == {"tokens": 3, "limit": 24, "unknown": ["zebra"], "truncated": False}
+    assert visitor.get("canvas/describe", params={"variant": "no"}).status_code == 400
+    status = httpx.get(f"{site.address}canvas/status").json()
+    assert [card["id"] for card in status["variants"]][:2] == ["pocket-ar", "pocket-ar-joint"]
+    assert httpx.get(f"{site.address}healthz").text == "ok"
+
+
+def test_gradio_client_draws_through_the_second_transport(site):
+    from gradio_client import Client
+
+    client = Client(site.address, verbose=False)
+    answers = list(client.submit("a fox", ar_iterations=3, seed=4, api_name="/generate"))
+    heads = [head for head, _ in answers]
+    assert heads[-1]["event"] == "finished" and heads[-1]["settings"]["seed"] == 4
+    assert answers[-1][1].startswith("data:image/jpeg;base64,")
+    with pytest.raises(Exception, match="empty"):
+        client.predict("", api_name="/generate")
+
+
+def test_two_visitors_never_see_each_others_frames(site):
+    """Frames carry the prompt's colour: 20 interleaved pictures, each stream its own colour."""
+    import io
+    from concurrent.futures import ThreadPoolExecutor
+
+    from PIL import Image
+
+    def visit(name: str) -> None:
+        with httpx.Client(base_url=site.address, timeout=30) as client:
+            client.headers[SESSION_HEADER] = client.post("canvas/session").json()["session"]
+            for n in range(10):
+                end, body = draw(client, ask(f"{name} {n}", ar_iterations=1))[-1]
+                pixel = Image.open(io.BytesIO(body)).convert("RGB").getpixel((4, 4))
+                wanted = colour(f"{name} {n}", 0)
+                assert max(abs(a - b) for a, b in zip(pixel, wanted, strict=True)) < 12
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(visit, ("left", "right")))

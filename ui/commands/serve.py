@@ -1,0 +1,60 @@
+"""Serve the page."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", default=None, help="address to listen on (NITRO_HOST)")
+    parser.add_argument("--port", type=int, default=None, help="port (NITRO_PORT), default 7860")
+    parser.add_argument("--share", action="store_true", help="also open a public Gradio link")
+    parser.add_argument(
+        "--variants", default=None, metavar="A,B", help="serve only these (NITRO_VARIANTS)"
+    )
+
+
+def run(options: argparse.Namespace, make_engine: Callable[[list[str] | None], Any]) -> int:
+    from ui.serve import serve
+
+    wished = [name.strip() for name in (options.variants or "").split(",") if name.strip()]
+    engine = make_engine(wished or None)
+    host, port = where(options.host, options.port, os.environ)
+    origins = os.environ.get("NITRO_ALLOWED_ORIGINS", "").split(",")
+    try:
+        server = serve(
+            engine,
+            host=host,
+            port=port,
+            share=options.share,
+            quiet=True,
+            allowed_origins=frozenset(origin.strip() for origin in origins if origin.strip()),
+        )
+    except OSError as error:
+        engine.close()
+        print(f"The page could not be opened on {host}:{port}: {error}")
+        return 1
+    shown = "127.0.0.1" if host == "0.0.0.0" else host
+    print(f"Nitro Canvas is at http://{shown}:{port}  (Ctrl+C ends it)", flush=True)
+    try:
+        server.block()
+    finally:
+        engine.close()
+    return 0
+
+
+def where(host: str | None, port: int | None, environ: Any) -> tuple[str, int]:
+    """Address and port: option, else environment, else this machine only.
+
+    In a container or on Spaces "this machine" is nobody, so there it is every interface.
+    """
+    contained = "SPACE_ID" in environ or Path("/.dockerenv").exists()
+    fallback = "0.0.0.0" if contained else "127.0.0.1"
+    given = environ.get("NITRO_PORT", "7860")
+    if port is None and not given.isdigit():
+        raise SystemExit(f"NITRO_PORT has to be a number; got {given!r}.")
+    return host or environ.get("NITRO_HOST") or fallback, int(given) if port is None else port
