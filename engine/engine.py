@@ -29,9 +29,9 @@ from engine.reporting import Reporter
 from engine.requests import GenerationRequest, InvalidRequest, clean_prompt
 from engine.results import Result, Results
 from engine.scheduler import QueueFull, Ticket
-from engine.status import EngineStatus, PromptInfo
+from engine.status import EngineStatus, PromptInfo, VariantStatus
 from engine.worker import Worker
-from models.catalogue import Variant, find_variant
+from models.catalogue import find_variant
 
 __all__ = ["Engine", "EngineClosed", "InvalidRequest", "Job", "Load", "Progress", "QueueFull"]
 
@@ -58,8 +58,8 @@ class Engine:
         self._desk = desk = Desk(limits)
         self._results = Results(limits)
         self._conditioning = Conditioning(limits)
-        previews = Previews(limits, clock)
-        reporter = Reporter(desk, previews, self._results, clock, limits, where)
+        self._previews = previews = Previews(limits, clock)
+        self._reporter = reporter = Reporter(desk, previews, self._results, clock, limits, where)
         variants = [find_variant(name) for name in dict.fromkeys(variant_ids)]
         self._pool = Pool(load, variants, where, limits.memory_bytes, desk.poke, self._on_dropped)
         self._worker = Worker(
@@ -105,9 +105,12 @@ class Engine:
 
     # ---- looking ----
 
-    def variants(self) -> tuple[Variant, ...]:
-        """The variants of this engine, ready or not, in the configured order."""
-        return self._pool.variants()
+    def variants(self) -> tuple[VariantStatus, ...]:
+        """The variants of this engine, ready or not, in the configured order.
+
+        `entry.variant` is the catalogue's entry.
+        """
+        return self._pool.status()
 
     def describe_prompt(self, variant_id: str, prompt: str) -> PromptInfo:
         """How the variant reads a prompt, for a token counter. Empty until it is loaded.

@@ -10,6 +10,20 @@ from typing import Any, Literal, TypeVar
 from models.catalogue import CFG_RANGE, Variant, find_variant
 from models.contracts import CfgSchedule, SampleSettings
 
+__all__ = [  # the catalogue's names too, for those who must not import models
+    "CFG_RANGE",
+    "MAX_PROMPT_CHARACTERS",
+    "MAX_SEED",
+    "TEMPERATURE_RANGE",
+    "CfgSchedule",
+    "GenerationRequest",
+    "InvalidRequest",
+    "PreviewMode",
+    "Variant",
+    "clean_prompt",
+    "find_variant",
+]
+
 MAX_PROMPT_CHARACTERS = 2000
 MAX_SEED = 2**32 - 1
 TEMPERATURE_RANGE = (0.0, 2.0)
@@ -135,10 +149,13 @@ def _whole(name: str, value: object, low: int, high: int) -> int:
 
 
 def _number(name: str, value: object, low: float, high: float, kind: str = "a number") -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    wrong = isinstance(value, bool) or not isinstance(value, int | float)
+    if wrong or (isinstance(value, float) and not math.isfinite(value)):
         raise InvalidRequest(f"{name} has to be {kind} from {low} to {high}; got {value!r:.40}.")
-    if not low <= value <= high:
-        raise InvalidRequest(f"{name} has to be from {low} to {high}; got {value:.15g}.")
+    assert isinstance(value, int | float)
+    if not low <= value <= high:  # whole numbers may be too large for a float
+        shown = f"{value:.15g}" if abs(value) < 1e15 else "a number far outside"
+        raise InvalidRequest(f"{name} has to be from {low} to {high}; got {shown}.")
     return value
 
 

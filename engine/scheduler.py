@@ -200,7 +200,7 @@ class Scheduler:
                 wait,
             )
         if len(self._line) >= self._limits.queue_size:
-            wait = self.expected_wait_s()
+            wait = max(self.expected_wait_s(), min(t.remaining_s for t in self._line))
             raise QueueFull(
                 f"{len(self._line)} pictures are waiting, as many as fit. Please try again in "
                 f"about {_seconds(wait)}.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from models.catalogue import Variant, find_variant
 from models.contracts import WeightState
 
 LoadState = Literal["waiting", "loading", "ready", "failed"]
@@ -22,6 +23,11 @@ class VariantStatus:
     weights: WeightState | None = None
     memory_bytes: int = 0
     on_device: bool = False
+
+    @property
+    def variant(self) -> Variant:
+        """The catalogue's entry: resolution, grid, ranges, licence."""
+        return find_variant(self.id)
 
 
 @dataclass(frozen=True)
