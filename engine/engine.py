@@ -29,9 +29,9 @@ from engine.reporting import Reporter
 from engine.requests import GenerationRequest, InvalidRequest, clean_prompt
 from engine.results import Result, Results
 from engine.scheduler import QueueFull, Ticket
-from engine.status import EngineStatus, PromptInfo, VariantStatus
+from engine.status import EngineStatus, PromptInfo
 from engine.worker import Worker
-from models.catalogue import find_variant
+from models.catalogue import Variant, find_variant
 
 __all__ = ["Engine", "EngineClosed", "InvalidRequest", "Job", "Load", "Progress", "QueueFull"]
 
@@ -105,12 +105,12 @@ class Engine:
 
     # ---- looking ----
 
-    def variants(self) -> tuple[VariantStatus, ...]:
-        """The variants of this engine, ready or not, in the configured order.
+    def variants(self) -> tuple[Variant, ...]:
+        """The catalogue's entries this engine serves, ready or not, in the configured order.
 
-        `entry.variant` is the catalogue's entry.
+        Their states are in `status().variants`, in the same order.
         """
-        return self._pool.status()
+        return self._pool.variants()
 
     def describe_prompt(self, variant_id: str, prompt: str) -> PromptInfo:
         """How the variant reads a prompt, for a token counter. Empty until it is loaded.
@@ -167,7 +167,7 @@ def _expected_steps(request: GenerationRequest) -> int:
     """An estimate for the queue; the sampler's own count replaces it when the job begins."""
     joint = find_variant(request.variant).sampler == "joint-head"
     steps = request.ar_iterations or 1
-    return steps * (request.flow_steps or 1) if joint else steps
+    return 1 + steps * (request.flow_steps or 1) if joint else steps
 
 
 def _reuse(job: Job, result: Result) -> None:
