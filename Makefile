@@ -1,0 +1,107 @@
+# Nitro Canvas. The two that matter: `make run` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+ARGS ?=
+
+# Stamps: newer than the requirements means installed, so nothing is asked of pip again.
+RUN_READY := $(VENV)/.ready-run
+DEV_READY := $(VENV)/.ready-dev
+
+.PHONY: run test test-slow gpu-test lint types format bench browser fonts pocket pocket-smoke \
+	clean help
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make run           install what is missing and open the page on port 7860"
+	@echo "make test          lint, types and tests (a few minutes on two cores)"
+	@echo "make test-slow     the tests that take longer, full-size parity among them"
+	@echo "make gpu-test      the tests that need a GPU"
+	@echo "make lint          ruff only;  make types: mypy only;  make format: reformat"
+	@echo "make bench         operations and latency of every variant"
+	@echo "make pocket        train Pocket's weights anew (about two hours on two cores)"
+	@echo "make pocket-smoke  every stage of the training, for a few steps"
+	@echo "make clean         remove caches and $(VENV); runs/ and outputs/ stay"
+
+run: $(RUN_READY)
+	$(PY) app.py $(ARGS)
+
+test: lint types browser fonts
+	$(PY) -m pytest $(ARGS)
+
+test-slow: $(DEV_READY) browser fonts
+	$(PY) -m pytest -m "(slow or load) and not gpu" $(ARGS)
+
+gpu-test: $(DEV_READY)
+	$(PY) -m pytest -m gpu $(ARGS)
+
+lint: $(DEV_READY)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: $(DEV_READY)
+	$(PY) -m mypy
+
+format: $(DEV_READY)
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: $(RUN_READY)
+	$(PY) -m benchmarks.flops $(ARGS)
+	$(PY) -m benchmarks.latency $(ARGS)
+
+# --- installation ---------------------------------------------------------------------------
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+		"Python 3.11 or newer is needed; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "No virtual environment could be made. On Debian: apt-get install python3-venv"; exit 1; }
+
+$(RUN_READY): requirements.txt constraints.txt deploy/install.sh | $(PY)
+	sh deploy/install.sh $(PY) requirements.txt
+	@touch $@
+
+$(DEV_READY): requirements-dev.txt $(RUN_READY)
+	sh deploy/install.sh $(PY) requirements-dev.txt
+	@touch $@
+
+# A real browser for the page's tests: Debian's where apt can be used, else Playwright's own.
+browser: $(DEV_READY)
+	@if command -v chromium >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then sh deploy/system.sh chromium; \
+	else $(PY) -m playwright install chromium; fi
+
+# The emoji font is Pocket's world: training needs it, drawing does not.
+fonts:
+	@sh deploy/system.sh fonts || echo "Going on without the font; training and its tests need it."
+
+# --- Pocket's weights -----------------------------------------------------------------------
+
+WORLD := --weights 3 2 1.5 4 2 1.5 --jitter 4
+
+# Minutes are those of two CPU cores. Every stage resumes where it was stopped.
+pocket: $(DEV_READY) fonts
+	$(PY) -m training.autoencoder --out runs/autoencoder --minutes 24
+	$(PY) -m training.latents --autoencoder runs/autoencoder --out runs/latents.pt \
+		--count 36000 $(WORLD)
+	$(PY) -m training.generator --variant pocket-ar --minutes 55
+	$(PY) -m training.generator --variant pocket-ar-joint --encoder-from runs/pocket-ar --minutes 28
+	$(PY) -m training.export --runs runs --out assets/pocket
+
+pocket-smoke: $(DEV_READY) fonts
+	@set -eu; runs=$$(mktemp -d); trap 'rm -rf "$$runs"' EXIT; set -x; \
+	$(PY) -m training.autoencoder --out $$runs/autoencoder --steps 3 --batch 4; \
+	$(PY) -m training.latents --autoencoder $$runs/autoencoder --out $$runs/latents.pt \
+		--count 64 $(WORLD); \
+	$(PY) -m training.generator --variant pocket-ar --steps 3 --batch 8 \
+		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt --out $$runs/pocket-ar; \
+	$(PY) -m training.generator --variant pocket-ar-joint --steps 3 --batch 8 \
+		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt \
+		--encoder-from $$runs/pocket-ar --out $$runs/pocket-ar-joint; \
+	$(PY) -m training.export --runs $$runs --out $$runs/assets
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
