@@ -1,0 +1,1 @@
+"""Speed and cost measurements anyone can run."""
