@@ -37,9 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
                 return generate.run(options, make_engine)
             case "variants":
                 from models.catalogue import CATALOGUE
-                from models.loading import weight_state
+                from models.sources import Sources, weights_place
 
-                return variants.run(options, CATALOGUE, weight_state)
+                sources = Sources.from_environment()
+                return variants.run(options, CATALOGUE, lambda v: weights_place(v, sources))
             case "check":
                 from models.check import check_weights
 
@@ -51,19 +52,29 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def make_engine(variant_ids: list[str] | None = None):  # noqa: ANN201 (imports torch late)
-    """The engine for this machine. Without ids: every variant, or those of NITRO_VARIANTS."""
+    """The engine for this machine.
+
+    Without ids: those of NITRO_VARIANTS ("all" for every one), else the embedded variants and,
+    where NITRO_WEIGHTS says where weights come from, the published ones too. Nothing is
+    downloaded unasked.
+    """
     from engine.engine import Engine
     from models.catalogue import CATALOGUE
-    from models.device import best_device
-    from models.loading import load_variant
+    from models.loading import Loader
+    from models.sources import Sources
 
+    sources = Sources.from_environment()
     if not variant_ids:
         wished = os.environ.get("NITRO_VARIANTS", "")
         variant_ids = [name.strip() for name in wished.split(",") if name.strip()]
     known = [variant.id for variant in CATALOGUE]
-    if unknown := sorted(set(variant_ids or ()) - set(known)):
+    if variant_ids == ["all"]:
+        variant_ids = known
+    if unknown := sorted(set(variant_ids) - set(known)):
         raise SystemExit(f"Unknown variant: {', '.join(unknown)}. Known: {', '.join(known)}.")
-    return Engine(load_variant, variant_ids or known, device=best_device())
+    default = [v.id for v in CATALOGUE if v.embedded or sources.weights]
+    loader = Loader(sources)
+    return Engine(loader.load, variant_ids or default, device=loader.device)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,10 @@ class CheckReport:
     ok: bool = True
     picture: NDArray[np.uint8] | None = None
 
+    def __str__(self) -> str:
+        verdict = "These weights are good." if self.ok else "These weights cannot be used."
+        return "\n".join([*self.lines, verdict])
+
     def passed(self, line: str) -> None:
         self.lines.append(f"ok    {line}")
 
@@ -34,12 +38,15 @@ class CheckReport:
         self.ok = False
 
 
-def check_weights(variant_id: str, folder: Path | None, sources: Sources) -> CheckReport:
+def check_weights(
+    variant_id: str, folder: Path | None = None, sources: Sources | None = None
+) -> CheckReport:
     """Check a variant's weights file, in `folder` or wherever the product would find it.
 
     Raises `KeyError` for an unknown variant; everything else is in the report.
     """
     variant, report = find_variant(variant_id), CheckReport()
+    sources = sources or Sources.from_environment()
     if folder is not None:
         sources = (
             replace(sources, pocket=folder)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import hf_hub_download, snapshot_download
+from huggingface_hub import hf_hub_download, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError
 from tqdm.auto import tqdm
 
@@ -122,3 +122,18 @@ def progress_bar(progress: Progress) -> type[tqdm]:
                 progress(part, f"downloading {self.n / 1e6:,.0f} of {self.whole / 1e6:,.0f} MB")
 
     return Reporter
+
+
+def weights_place(variant: Variant, sources: Sources) -> str:
+    """Where a variant's weights would come from, looked up without loading or downloading."""
+    if variant.embedded:
+        file = sources.pocket / variant.weights_file
+        return "embedded" if file.is_file() else f"missing: {variant.weights_file}"
+    if sources.random:
+        return "random weights"
+    if sources.weights:
+        here = (Path(sources.weights) / variant.weights_file).is_file()
+        return f"{'in' if here else 'missing from'} {sources.weights}"
+    assert variant.hub_repo is not None
+    cached = try_to_load_from_cache(variant.hub_repo, variant.weights_file)
+    return "in the Hub cache" if isinstance(cached, str) else f"to download: {variant.hub_repo}"

@@ -14,10 +14,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(
-    options: argparse.Namespace, catalogue: Sequence[Any], weight_state: Callable[[str], Any]
+    options: argparse.Namespace, catalogue: Sequence[Any], weights_place: Callable[[Any], str]
 ) -> int:
-    """`weight_state` says of a variant where its weights would come from, loading nothing."""
-    entries = [{**asdict(v), "weights": weight_state(v.id)} for v in catalogue]
+    """`weights_place` says of a variant where its weights would come from, loading nothing."""
+    entries = [{**asdict(v), "weights": weights_place(v)} for v in catalogue]
     if options.json:
         print(json.dumps({"variants": entries}, indent=2, ensure_ascii=False))
         return 0
