@@ -105,6 +105,8 @@ window.nitro = window.nitro || {};
     }
     if (current?.key === key) return;
     if (!current && shown === key) {
+      if (stage.root.dataset.state !== "finished") nitro.say("");
+      state("finished");
       if (forced) nitro.say("This picture is already shown. Unlock the seed for another one.");
       return;
     }

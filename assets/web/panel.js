@@ -22,6 +22,7 @@ window.nitro = window.nitro || {};
   };
 
   nitro.loaded = function () {
+    keptTheme();
     loaded = true;
     begin();
   };
@@ -97,6 +98,15 @@ window.nitro = window.nitro || {};
     const dark = document.body.classList.toggle("dark");
     try { localStorage.setItem(THEME, dark ? "dark" : "light"); } catch { /* not kept */ }
     stage.drawOverlay();
+  }
+
+  /* Gradio follows the system when it starts; a choice made here comes after it. */
+  function keptTheme() {
+    if (new URLSearchParams(location.search).has("__theme")) return;
+    try {
+      const theme = localStorage.getItem(THEME);
+      if (theme) document.body.classList.toggle("dark", theme === "dark");
+    } catch { /* storage is forbidden: the system's theme */ }
   }
 
   /* Under the prompt: how much of it is read, and what the variant never learnt. */
@@ -194,13 +204,4 @@ window.nitro = window.nitro || {};
     setTimeout(followStatus, busy ? 1000 : 20000);
   }
 
-  try {
-    const theme = localStorage.getItem(THEME);
-    const asked = new URLSearchParams(location.search).has("__theme");
-    if (theme && !asked) {
-      const apply = () => document.body?.classList.toggle("dark", theme === "dark");
-      document.addEventListener("DOMContentLoaded", apply);
-      window.addEventListener("load", () => setTimeout(apply, 0));
-    }
-  } catch { /* storage is forbidden: the system's theme */ }
 })(window.nitro);

@@ -58,9 +58,12 @@ window.nitro = window.nitro || {};
 
   /* Set controls: {seed: 5}. Gradio answers with `merge`, then `controls`. */
   nitro.push = function (values) {
+    const changed = Object.keys(values).filter((key) => nitro.settings[key] !== values[key]);
     pending = { ...pending, ...values };
     Object.assign(nitro.settings, values);
     nitro.trigger?.("submit");
+    if (changed.length) nitro.onSettings?.(changed);
+    nitro.remember();
   };
 
   nitro.merge = function (...values) {

@@ -132,7 +132,7 @@ window.nitro = window.nitro || {};
         const payload = JSON.parse(/^data: (.*)$/m.exec(block)?.[1] || "null");
         if (event === "error") throw new ServerError(400, payload?.error || payload || "It failed.");
         if (event !== "generating" || !payload) continue;
-        const [header, uri] = payload;
+        const [[header, uri]] = payload; // one output: the pair
         onEvent(header, uri ? await (await fetch(uri)).blob() : null);
       }
     }

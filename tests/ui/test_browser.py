@@ -1,0 +1,387 @@
+"""The Live page in a real browser, with real keys. Pictures come from the fake engine."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.ui.fake_engine import colour
+from ui.metadata import read_settings
+
+pytestmark = pytest.mark.browser
+
+STAGE = ".nc-stage"
+PROMPT = "#nc-prompt textarea"
+# Chromium's notes, the second one about this test's own reading of pixels
+QUIET = ("Autofocus processing was blocked", "Canvas2D: Multiple readback")
+
+
+class Live:
+    """A visitor's page, and what went wrong on it."""
+
+    def __init__(self, page, site):
+        self.page, self.site = page, site
+        self.complaints: list[str] = []
+        self.hosts: set[str] = set()
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+        self.open()
+
+    def _console(self, message) -> None:
+        bad = message.type in ("error", "warning")
+        if bad and not message.text.startswith(QUIET):
+            self.complaints.append(message.text)
+
+    def open(self) -> None:
+        self.page.goto(self.site.address)
+        self.page.wait_for_selector(f"{STAGE}[data-ready=yes]", timeout=20_000)
+
+    def type(self, text: str, delay: float = 10) -> None:
+        self.page.click(PROMPT)
+        self.page.keyboard.type(text, delay=delay)
+
+    def wait(self, state: str = "finished", shown: str | None = None) -> None:
+        selector = f'{STAGE}[data-state="{state}"]'
+        if shown is not None:
+            selector += f'[data-shown="{shown}"]'
+        self.page.wait_for_selector(selector, timeout=10_000)
+
+    def evaluate(self, script: str):
+        return self.page.evaluate(script)
+
+    def pixel(self) -> tuple[int, ...]:
+        return tuple(
+            self.evaluate(
+                "[...document.querySelector('.nc-picture').getContext('2d')"
+                ".getImageData(3, 3, 1, 1).data].slice(0, 3)"
+            )
+        )
+
+    def shows(self, prompt: str) -> bool:
+        wanted = colour(prompt, self.evaluate("window.nitro.settings.seed"))
+        return max(abs(a - b) for a, b in zip(self.pixel(), wanted, strict=True)) < 12
+
+    def overlay_pixels(self) -> int:
+        return self.evaluate(
+            "(() => { const c = document.querySelector('.nc-overlay');"
+            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+            "let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; })()"
+        )
+
+    def status(self) -> str:
+        return self.page.inner_text(".nc-status")
+
+    def set_slow(self, iterations: int = 60) -> None:
+        self.evaluate(f"window.nitro.push({{ ar_iterations: {iterations} }})")
+        self.page.wait_for_timeout(60)
+
+
+@pytest.fixture(scope="module")
+def context(browser) -> Iterator:
+    made = browser.new_context(viewport={"width": 1280, "height": 860})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def live(context, site) -> Iterator[Live]:
+    page = context.new_page()
+    page.add_init_script(
+        "if (!sessionStorage.kept) { localStorage.clear(); sessionStorage.kept = 1; }"
+    )
+    visit = Live(page, site)
+    yield visit
+    page.close()
+    assert not visit.complaints
+    assert visit.hosts == {urlsplit(site.address).netloc}
+
+
+def test_burst_of_keys_draws_the_last_prompt_once(live, site):
+    text = "a fox on a blue"
+    assert len(text) == 15
+    before = site.engine.steps_executed
+    live.page.click(PROMPT)
+    live.evaluate(
+        "(() => { const box = document.querySelector('#nc-prompt textarea');"
+        "box.addEventListener('keydown', () => { window.lastKey = performance.now(); });"
+        "const draw = nitro.stage.draw.bind(nitro.stage); nitro.stage.draw = (s) => { draw(s);"
+        "window.firstFrame ??= performance.now(); }; })()"
+    )
+    live.page.keyboard.type(text, delay=60)
+    live.wait(shown=text)
+    assert live.shows(text)
+    assert site.engine.steps_executed - before <= 12 * 1.3
+    assert live.evaluate("window.firstFrame - window.lastKey") < 500
+
+
+def test_one_more_character_always_counts(live):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    live.page.keyboard.press("Backspace")
+    live.wait(shown="a fo")
+    assert live.shows("a fo")
+
+
+def test_paste_and_undo_count(live):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    live.page.keyboard.press("Control+A")
+    live.page.keyboard.press("Control+C")
+    live.page.keyboard.press("End")
+    live.page.keyboard.press("Control+V")
+    live.wait(shown="a foxa fox")
+    live.page.keyboard.press("Control+Z")
+    live.wait(shown="a fox")
+    assert live.shows("a fox")
+
+
+def test_composition_is_drawn_when_it_ends(live, site):
+    count = len(site.engine.submitted)
+    live.page.click(PROMPT)
+    client = live.page.context.new_cdp_session(live.page)
+    for text in ("k", "ki", "きつ"):
+        client.send(
+            "Input.imeSetComposition",
+            {"text": text, "selectionStart": len(text), "selectionEnd": len(text)},
+        )
+        live.page.wait_for_timeout(170)
+    assert len(site.engine.submitted) == count
+    client.send("Input.insertText", {"text": "きつね"})
+    live.wait(shown="きつね")
+
+
+def test_nothing_new_costs_nothing(live, site):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    count = len(site.engine.submitted)
+    live.page.keyboard.type(" ")
+    live.page.wait_for_timeout(400)
+    assert len(site.engine.submitted) == count
+
+
+def test_enter_rolls_the_seed_first_and_lock_keeps_it(live):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    first = live.page.inner_text("[data-fact=seed]")
+    live.page.keyboard.press("Enter")
+    live.page.wait_for_function(
+        f"document.querySelector('[data-fact=seed]').textContent !== '{first}'"
+        f" && document.querySelector('{STAGE}').dataset.state === 'finished'"
+    )
+    seed = live.page.inner_text("[data-fact=seed]")
+    assert live.page.input_value("#nc-seed input") == seed
+    assert live.page.input_value(PROMPT) == "a fox"
+    live.page.check("#nc-lock input")
+    live.page.click(PROMPT)
+    live.page.keyboard.press("Control+Enter")
+    live.page.wait_for_timeout(200)
+    assert live.page.inner_text("[data-fact=seed]") == seed
+    assert "already shown" in live.status()
+
+
+def test_typing_keeps_the_seed_and_the_switch_stops_it(live, site):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    seed = live.page.inner_text("[data-fact=seed]")
+    live.page.keyboard.type(" b")
+    live.wait(shown="a fox b")
+    assert live.page.inner_text("[data-fact=seed]") == seed
+    live.page.uncheck("#nc-auto input")
+    count = len(site.engine.submitted)
+    live.type("c")
+    live.page.wait_for_timeout(350)
+    assert len(site.engine.submitted) == count
+    live.page.click("#nc-generate")
+    live.wait(shown="a fox bc")
+
+
+def test_escape_stops_and_brings_the_finished_picture_back(live, site):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    live.set_slow()
+    live.wait("running")
+    live.page.wait_for_timeout(200)
+    live.page.keyboard.press("Escape")
+    live.wait("finished")
+    assert "Stopped at step" in live.status() and live.shows("a fox")
+    live.page.wait_for_timeout(100)
+    steps = site.engine.steps_executed
+    live.page.wait_for_timeout(200)
+    assert site.engine.steps_executed == steps
+
+
+def test_overlay_shows_the_grid_and_can_be_switched_off(live):
+    live.set_slow()
+    live.type("a fox")
+    live.page.wait_for_selector(f'{STAGE}[data-shown="a fox"]')
+    assert live.overlay_pixels() > 1000
+    live.page.click(".nc-toggle")
+    live.page.wait_for_timeout(120)
+    assert live.overlay_pixels() == 0
+    assert live.page.get_attribute(".nc-toggle", "aria-pressed") == "false"
+    live.page.keyboard.press("Escape")
+
+
+def test_reload_keeps_everything(live):
+    live.type('a "fox" 🦊')
+    live.evaluate("window.nitro.push({ flow_steps: 9, cfg_scale: 3.5, seed: 77, lock: true })")
+    live.page.click("#nc-variant label:nth-child(2)")
+    live.page.wait_for_timeout(200)
+    live.evaluate("window.nitro.push({ flow_steps: 11 })")
+    live.page.click(".nc-toggle")
+    live.page.wait_for_timeout(300)
+    live.open()
+    live.wait()
+    settings = live.evaluate("window.nitro.settings")
+    assert settings["variant"] == "pocket-ar-joint" and settings["flow_steps"] == 11
+    assert settings["seed"] == 77 and settings["lock"] is True
+    assert live.page.input_value(PROMPT) == 'a "fox" 🦊'
+    assert live.page.input_value("#nc-seed input") == "77"
+    assert live.page.get_attribute(".nc-toggle", "aria-pressed") == "false"
+
+
+def test_defaults_follow_the_variant(live):
+    live.page.click("#nc-variant label:nth-child(2)")
+    live.page.wait_for_function("window.nitro.settings.flow_steps === 6")
+    assert live.evaluate("window.nitro.settings.ar_iterations") == 1
+    live.page.wait_for_timeout(100)
+    assert live.page.input_value("#nc-flow_steps input[type=number]") == "6"
+
+
+def test_a_variant_without_weights_says_so_and_loses_nothing(live):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    live.page.click("#nc-variant label:nth-child(3)")
+    live.page.wait_for_function("document.querySelector('.nc-status').dataset.kind === 'error'")
+    assert "weights" in live.status()
+    assert "Published, not measured here" in live.page.inner_text("#nc-variant-card")
+    live.page.click("#nc-variant label:nth-child(1)")
+    live.page.wait_for_timeout(300)
+    assert live.page.input_value(PROMPT) == "a fox" and live.shows("a fox")
+
+
+def test_failures_are_said_in_words(live):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    live.page.keyboard.type(" explode")
+    live.wait("failed")
+    assert "broken" in live.status() and live.shows("a fox")
+    for _ in range(8):
+        live.page.keyboard.press("Backspace")
+    live.page.wait_for_timeout(400)
+    assert live.page.get_attribute(STAGE, "data-state") == "finished"
+
+
+def test_hint_names_what_the_model_does_not_know(live):
+    live.type("a fox on a spaceship")
+    live.page.wait_for_selector("#nc-hint-line[data-kind=warn]")
+    hint = live.page.inner_text("#nc-hint-line")
+    assert re.search(r"6 of 24 tokens · Pocket doesn.t know: spaceship", hint)
+
+
+def test_download_carries_the_settings(live, tmp_path):
+    live.type("a 🦊")
+    live.wait(shown="a 🦊")
+    with live.page.expect_download() as download:
+        live.page.click(".nc-save")
+    path = tmp_path / "picture.png"
+    download.value.save_as(path)
+    settings = read_settings(path)
+    assert settings["prompt"] == "a 🦊"
+    assert str(settings["seed"]) in download.value.suggested_filename
+
+
+def test_example_draws(live):
+    live.page.click(".nc-examples button >> nth=0")
+    live.wait(shown="a fox on a blue background")
+    assert live.page.input_value(PROMPT) == "a fox on a blue background"
+
+
+def test_broken_stream_falls_back_to_gradios_own(live):
+    live.page.route("**/canvas/stream", lambda route: route.fulfill(status=200, body=b""))
+    live.type("a fox")
+    live.wait(shown="a fox")
+    assert live.shows("a fox")
+
+
+def test_server_gone_is_said_and_picked_up_again(live):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    live.page.route("**/canvas/**", lambda route: route.abort())
+    live.page.keyboard.type(" x")
+    live.wait("offline")
+    assert "kept" in live.status() and live.shows("a fox")
+    live.page.unroute("**/canvas/**")
+    live.wait(shown="a fox x")
+    assert "reached" not in live.status()
+    live.complaints = [c for c in live.complaints if "ERR_FAILED" not in c]
+
+
+def test_no_frame_is_ever_blank(live):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    live.evaluate(
+        "(() => { window.blank = 0; const c = document.querySelector('.nc-picture');"
+        "const look = () => { const d = c.getContext('2d').getImageData(2, 2, 1, 1).data;"
+        "if (d[3] === 0) window.blank += 1; if (!window.enough) requestAnimationFrame(look); };"
+        "look(); })()"
+    )
+    live.page.keyboard.type(" and a hen", delay=40)
+    live.wait(shown="a fox and a hen")
+    assert live.evaluate("window.enough = 1, window.blank") == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_phone(browser, site, scheme):
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844}, color_scheme=scheme, has_touch=True
+    )
+    page = context.new_page()
+    live = Live(page, site)
+    live.type("a fox on a blue background")
+    live.wait(shown="a fox on a blue background")
+    page.click("#nc-more button")
+    page.wait_for_timeout(300)
+    wide = live.evaluate(
+        "[...document.querySelectorAll('main *')].filter((e) => e.clientWidth && "
+        "e.getBoundingClientRect().right > 391).map((e) => e.className || e.id)"
+    )
+    assert live.evaluate("document.documentElement.scrollWidth") <= 390 and not wide
+    background = live.evaluate("getComputedStyle(document.body).backgroundColor")
+    bright = sum(map(int, re.findall(r"\d+", background)[:3])) > 380
+    assert bright == (scheme == "light")
+    assert not live.complaints
+    context.close()
+
+
+def test_theme_switch_survives_a_reload(live):
+    dark = "document.body.classList.contains('dark')"
+    before = live.evaluate(dark)
+    live.page.click(".nc-theme")
+    assert live.evaluate(dark) != before
+    live.open()
+    live.page.wait_for_timeout(100)
+    assert live.evaluate(dark) != before
+
+
+def test_random_weights_are_badged(live):
+    assert not live.page.is_visible(".nc-badge")
+    live.evaluate("window.nitro.onWeights('random')")
+    assert live.page.is_visible(".nc-badge")
+
+
+def test_two_tabs_do_not_stop_each_other(context, live, site):
+    other = Live(context.new_page(), site)
+    live.set_slow(30)
+    live.type("a fox")
+    other.type("an owl")
+    live.wait(shown="a fox")
+    other.wait(shown="an owl")
+    assert live.shows("a fox") and other.shows("an owl")
+    other.page.close()
+    time.sleep(0.05)
