@@ -99,11 +99,11 @@ class Run:
         return saved
 
     def ticks(self) -> Iterator[int]:
-        """Step numbers until the budget is used up. A stopped process costs no budget."""
-        while self.step < self.steps and self.progress < 1.0:
-            before = time.monotonic()
-            yield self.step
-            self.step += 1
+        """Step numbers until the budget is used up. `step` counts the one at work as done, so
+        that a checkpoint written during it is not repeated. A stopped process costs no budget."""
+        while self.progress < 1.0:
+            before, self.step = time.monotonic(), self.step + 1
+            yield self.step - 1
             pause = time.monotonic() - before
             if pause > 20:  # no step takes this long: the process was stopped meanwhile
                 self._started += pause
