@@ -13,6 +13,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.engine import Engine
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -51,14 +55,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def make_engine(variant_ids: list[str] | None = None):  # noqa: ANN201 (imports torch late)
+def make_engine(variant_ids: list[str] | None = None, every_preview: bool = False) -> Engine:
     """The engine for this machine.
 
     Without ids: those of NITRO_VARIANTS ("all" for every one), else the embedded variants and,
     where NITRO_WEIGHTS says where weights come from, the published ones too. Nothing is
-    downloaded unasked.
+    downloaded unasked. `every_preview`: a preview of each step, whatever it costs.
     """
     from engine.engine import Engine
+    from engine.limits import EngineLimits
     from models.catalogue import CATALOGUE
     from models.loading import Loader
     from models.sources import Sources
@@ -74,7 +79,8 @@ def make_engine(variant_ids: list[str] | None = None):  # noqa: ANN201 (imports 
         raise SystemExit(f"Unknown variant: {', '.join(unknown)}. Known: {', '.join(known)}.")
     default = [v.id for v in CATALOGUE if v.embedded or sources.weights]
     loader = Loader(sources)
-    return Engine(loader.load, variant_ids or default, device=loader.device)
+    limits = EngineLimits(preview_share=1e6) if every_preview else None
+    return Engine(loader.load, variant_ids or default, device=loader.device, limits=limits)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
-from tests.ui.fake_engine import FakeEngine  # noqa: E402
+from tests.ui.fake_engine import FakeEngine
 
 CHROMIUM_ARGUMENTS = [
     "--headless",
@@ -50,7 +50,7 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def browser():  # noqa: ANN201
+def browser():
     """Debian's Chromium where there is one, else Playwright's own."""
     playwright = pytest.importorskip("playwright.sync_api")
     path = os.environ.get("CHROMIUM") or shutil.which("chromium")

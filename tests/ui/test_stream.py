@@ -223,7 +223,7 @@ def test_two_visitors_never_see_each_others_frames(site):
         with httpx.Client(base_url=site.address, timeout=30) as client:
             client.headers[SESSION_HEADER] = client.post("canvas/session").json()["session"]
             for n in range(10):
-                end, body = draw(client, ask(f"{name} {n}", ar_iterations=1))[-1]
+                _end, body = draw(client, ask(f"{name} {n}", ar_iterations=1))[-1]
                 pixel = Image.open(io.BytesIO(body)).convert("RGB").getpixel((4, 4))
                 wanted = colour(f"{name} {n}", 0)
                 assert max(abs(a - b) for a, b in zip(pixel, wanted, strict=True)) < 12

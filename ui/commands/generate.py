@@ -26,7 +26,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--temperature", type=float, default=1.0)
 
 
-def run(options: argparse.Namespace, make_engine: Callable[[list[str] | None], Any]) -> int:
+def run(options: argparse.Namespace, make_engine: Callable[..., Any]) -> int:
+    """`make_engine` takes the variants to load, and whether every step is worth a preview."""
     try:
         request = GenerationRequest(
             prompt=options.prompt,
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace, make_engine: Callable[[list[str] | None], A
         ).resolved()
     except InvalidRequest as error:
         return _fail(str(error))
-    engine = make_engine([request.variant])
+    engine = make_engine([request.variant], every_preview=options.steps_out is not None)
     try:
         return _draw(engine, request, options.out, options.steps_out)
     finally:
@@ -73,6 +74,8 @@ def _draw(engine: Any, request: GenerationRequest, out: Path, steps_out: Path | 
         out.write_bytes(png(end.image, end.settings))
         if steps_out is not None:
             steps_out.mkdir(parents=True, exist_ok=True)
+            frames = [frame for frame in frames if frame[0] < end.steps]
+            frames.append((end.steps, end.image))  # the last step's frame is the picture
             for index, pixels in frames:
                 name = steps_out / f"step-{index:03d}.png"
                 name.write_bytes(png(pixels, {**end.settings, "step": index}))

@@ -1,0 +1,80 @@
+"""The routes with the real engine behind them (and a model that costs nothing)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+
+import httpx
+import pytest
+from PIL import Image
+from starlette.applications import Starlette
+
+from engine.engine import Engine
+from tests.engine.fakes import FakeWorld, colour_of
+from ui.frames import unpack
+from ui.guard import SESSION_HEADER
+from ui.stream import CanvasRoutes
+
+
+@pytest.fixture
+def engine():
+    world = FakeWorld()
+    with Engine(world.load, ["pocket-ar"]) as made:
+        made.wait_ready(30)
+        yield made
+
+
+async def session(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/canvas/session")
+    client.headers[SESSION_HEADER] = answer.json()["session"]
+
+
+async def draw(client: httpx.AsyncClient, prompt: str, slot: str = "live") -> list:
+    request = {"prompt": prompt, "ar_iterations": 4}
+    body = {"requests": [{"slot": slot, "request": request}]}
+    answer = await client.post("/canvas/stream", json=body)
+    assert answer.status_code == 200, answer.text
+    return list(unpack(answer.content))
+
+
+def close_to(picture: bytes, prompt: str) -> bool:
+    pixel = Image.open(io.BytesIO(picture)).convert("RGB").resize((1, 1)).getpixel((0, 0))
+    return max(abs(a - b) for a, b in zip(pixel, colour_of(prompt), strict=True)) < 16
+
+
+def test_each_stream_gets_its_own_picture(engine):
+    app = Starlette(routes=CanvasRoutes(engine).routes())
+
+    async def visit(number: int) -> None:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://canvas") as client:
+            await session(client)
+            for turn in range(5):
+                prompt = f"visitor {number} turn {turn}"
+                end, picture = (await draw(client, prompt))[-1]
+                assert end["event"] == "finished" and end["settings"]["prompt"] == prompt
+                assert close_to(picture, prompt)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(visit(number) for number in range(6)))
+
+    asyncio.run(all_of_them())
+
+
+def test_hints_and_cards_come_from_the_engine(engine):
+    app = Starlette(routes=CanvasRoutes(engine).routes())
+
+    async def visit() -> None:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://canvas") as client:
+            await session(client)
+            facts = await client.get(
+                "/canvas/describe", params={"variant": "pocket-ar", "prompt": "a fox"}
+            )
+            assert facts.json()["tokens"] == 2 and facts.json()["unknown"] == ["fox"]
+            card = (await client.get("/canvas/status")).json()["variants"][0]
+            assert card["id"] == "pocket-ar" and card["state"] == "ready"
+            assert card["weights"] == "random"
+
+    asyncio.run(visit())
