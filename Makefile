@@ -37,7 +37,7 @@ gpu-test: $(DEV_READY)
 	$(PY) -m pytest -m gpu $(ARGS)
 
 lint: $(DEV_READY)
-	$(PY) -m ruff check .
+	$(PY) -m ruff check --output-format concise .
 	$(PY) -m ruff format --check .
 
 types: $(DEV_READY)
