@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
+from statistics import median
 
 _WEIGHT = 0.2  # of a new measurement
 GUESS_S = 0.05  # for what has never been measured
@@ -22,13 +23,34 @@ class Average:
         return guess if self.value is None else self.value
 
 
+class Typical:
+    """The median of the last measurements: one slow moment doesn't count.
+
+    What looks too dear is not done, hence never measured again; `relax` lets the figure sink
+    until it is tried once more.
+    """
+
+    def __init__(self) -> None:
+        self._last: deque[float] = deque(maxlen=9)
+
+    def add(self, seconds: float) -> None:
+        self._last.append(seconds)
+
+    def relax(self) -> None:
+        self._last = deque((0.98 * seconds for seconds in self._last), maxlen=9)
+
+    @property
+    def value(self) -> float | None:
+        return median(self._last) if self._last else None
+
+
 class Clock:
     """Averages by variant. Written by the worker alone; reading a float needs no lock."""
 
     def __init__(self) -> None:
         self.step: dict[str, Average] = defaultdict(Average)  # one call of `advance`
         self.decode: dict[str, Average] = defaultdict(Average)  # one picture
-        self.linear: dict[str, Average] = defaultdict(Average)  # one linear preview
+        self.linear: dict[str, Typical] = defaultdict(Typical)  # one linear preview
 
     @staticmethod
     def milliseconds(averages: dict[str, Average]) -> dict[str, float]:

@@ -26,8 +26,10 @@ def explain(error: BaseException, title: str) -> str:
             "are not affected. Please try again; if it happens again, choose a smaller variant."
         )
     if isinstance(error, BrokenPicture):
-        words = str(error) or "The picture came out with values that are not numbers."
-        return f"{words} Please try another seed or a lower CFG scale."
+        return str(error) or (
+            "The picture came out with values that are not numbers. Please try another seed or a "
+            "lower CFG scale."
+        )
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return (
         f"{title} could not draw this picture ({what[:300]}). Other pictures are not affected. "

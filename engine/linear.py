@@ -77,9 +77,9 @@ class LinearPreview:
             self._map = self._map.to(latents.device)
         count, _, height, width = latents.shape
         rows = _features(latents.float()) @ self._map  # [N h w, 3 p p]
-        columns = rows.view(count, height * width, -1).transpose(1, 2)
-        size = (height * self.patch, width * self.patch)
-        return F.fold(columns, size, self.patch, stride=self.patch).clamp(0, 1)
+        patches = rows.view(count, height, width, 3, self.patch, self.patch)
+        pixels = patches.permute(0, 3, 1, 4, 2, 5)  # [N, 3, h, p, w, p]
+        return pixels.reshape(count, 3, height * self.patch, width * self.patch).clamp_(0, 1)
 
 
 def _rows(columns: Tensor) -> Tensor:
@@ -115,10 +115,10 @@ def veil(pixels: Tensor, committed: Tensor | None) -> Tensor:
     if committed is None:
         return pixels
     there = (committed > 0).float().unsqueeze(1).to(pixels.device)  # [N, 1, h, w]
-    sharp = F.interpolate(there, size=pixels.shape[-2:])
-    mean = (pixels * sharp).sum((2, 3)) / sharp.sum((2, 3)).clamp(min=1)  # [N, 3]
-    some = there.amax((1, 2, 3))[:, None]
-    tone = 0.5 + 0.3 * (mean - 0.5) * some
+    tokens = F.adaptive_avg_pool2d(pixels, (there.shape[-2], there.shape[-1]))  # [N, 3, h, w]
+    mean = (tokens * there).sum((2, 3), keepdim=True) / there.sum((2, 3), keepdim=True).clamp(min=1)
+    some = there.amax((2, 3), keepdim=True)
+    tone = 0.5 + 0.3 * (mean - 0.5) * some  # [N, 3, 1, 1]
     soft = F.interpolate(there, size=pixels.shape[-2:], mode="bilinear")
-    cover = (2 * soft - 0.5).clamp(0, 1)  # half at the edges, full inside
-    return pixels * cover + tone[:, :, None, None] * (1 - cover)
+    cover = soft.mul_(2).sub_(0.5).clamp_(0, 1)  # half at the edges, full inside
+    return torch.lerp(tone, pixels, cover)

@@ -75,8 +75,12 @@ class Previews:
     def costs(self, variant_id: str, autoencoder: str) -> tuple[float | None, float | None]:
         """Seconds for one preview by the decoder and by the map; None where there is none yet."""
         ready = autoencoder in self._maps and self._maps[autoencoder].ready
-        linear = self._clock.linear[variant_id].or_guess(0.0) if ready else None
+        linear = (self._clock.linear[variant_id].value or 0.0) if ready else None
         return self._clock.decode[variant_id].value, linear
+
+    def declined(self, variant_id: str) -> None:
+        """A preview was due and looked too dear; it will be tried again some time."""
+        self._clock.linear[variant_id].relax()
 
     def make(
         self,

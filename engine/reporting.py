@@ -79,7 +79,10 @@ class Reporter:
             decoder_cost_s=decoder,
             linear_cost_s=linear,
         )
-        return choose(situation, self._share)
+        kind = choose(situation, self._share)
+        if kind is None and ticket.preview_s == 0:
+            self._previews.declined(loaded.variant.id)
+        return kind
 
     def _make(
         self, kind: PreviewKind, due: Sequence[Ticket], loaded: LoadedVariant

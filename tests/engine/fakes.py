@@ -148,7 +148,7 @@ class FakeAutoencoder:
 
     def decode(self, latents: Tensor) -> Tensor:
         if not torch.isfinite(latents).all():
-            raise BrokenPicture("The picture came out with values that are not numbers.")
+            raise BrokenPicture("The picture has values that are not numbers. Try another seed.")
         self.decoded += len(latents)
         for _ in range(self.work * len(latents)):
             self._busy = self._busy @ self._busy

@@ -158,7 +158,7 @@ def test_a_defect_of_the_engine_fails_its_batch_and_the_worker_lives(
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 9 bytes"), True),
         (RuntimeError("MPS backend out of memory"), True),
         (RuntimeError("shape mismatch"), False),
-        (BrokenPicture("NaN"), False),
+        (BrokenPicture("Not a number."), False),
         (ValueError("out of memory lane"), False),
     ],
 )

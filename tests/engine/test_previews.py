@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from engine.clock import Typical
 from engine.events import Finished, Step
 from engine.job import Job
 from engine.limits import EngineLimits
@@ -201,3 +202,15 @@ def test_finished_pictures_report_their_times() -> None:
     assert 0 <= times.queued_ms <= times.total_ms
     assert 0 < times.device_ms <= times.total_ms
     assert 0 < times.preview_ms < times.total_ms
+
+
+def test_one_slow_moment_does_not_end_previews_for_good() -> None:
+    typical = Typical()
+    for seconds in (0.001, 0.5, 0.001):
+        typical.add(seconds)
+    assert typical.value == 0.001
+    for _ in range(9):
+        typical.add(0.5)
+    for _ in range(400):
+        typical.relax()
+    assert typical.value is not None and typical.value < 0.001
