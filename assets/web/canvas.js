@@ -101,15 +101,20 @@ window.nitro = window.nitro || {};
       const line = Math.max(1.5, side / 320);
       const style = getComputedStyle(this.root);
       context.fillStyle = style.getPropertyValue("--nc-masked");
-      context.strokeStyle = style.getPropertyValue("--nc-committed");
-      context.lineWidth = line;
+      const pens = [[style.getPropertyValue("--nc-committed-edge"), 2.4 * line],
+        [style.getPropertyValue("--nc-committed"), line]]; // visible on any colour
       this.grid.forEach((row, y) => row.forEach((at, x) => {
         if (at === 0) {
           context.fillRect(x * w + line / 2, y * h + line / 2, w - line, h - line);
         } else if (at === this.step) {
           context.beginPath();
-          context.roundRect(x * w + line, y * h + line, w - 2 * line, h - 2 * line, line * 2);
-          context.stroke();
+          context.roundRect(x * w + 1.5 * line, y * h + 1.5 * line, w - 3 * line, h - 3 * line,
+            line * 2);
+          for (const [colour, width] of pens) {
+            context.strokeStyle = colour;
+            context.lineWidth = width;
+            context.stroke();
+          }
         }
       }));
     }

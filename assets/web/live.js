@@ -39,7 +39,7 @@ window.nitro = window.nitro || {};
 
   function state(name) {
     stage.root.dataset.state = name;
-    document.body.classList.toggle("nc-running-now", name === "running");
+    document.querySelector("#nc-main").classList.toggle("nc-running-now", name === "running");
   }
 
   const time = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`);

@@ -67,8 +67,12 @@ window.nitro = window.nitro || {};
         nitro.generate();
       }
     });
-    stage.root.querySelector(".nc-toggle").addEventListener("click",
-      () => overlay(!stage.overlayOn));
+    stage.root.querySelector(".nc-toggle").addEventListener("click", () => {
+      overlay(!stage.overlayOn);
+      if (stage.overlayOn && !stage.grid) {
+        nitro.say("Tokens are outlined while a picture is being drawn.", "quiet");
+      }
+    });
     stage.root.querySelector(".nc-save").addEventListener("click", () => nitro.save());
     find(".nc-theme").addEventListener("click", switchTheme);
     find(".nc-examples").addEventListener("click", (event) => {

@@ -140,7 +140,8 @@ class FakeEngine:
         total, side, grid = request.ar_iterations or 1, variant.resolution, variant.grid
         order = np.random.default_rng(request.seed).permutation(grid * grid)
         settings = request.to_dict()
-        job.publish(Started(settings, total, "pocket"))
+        weights = next(s.weights for s in self.statuses if s.id == variant.id)
+        job.publish(Started(settings, total, weights or "official"))
         target = np.full((side, side, 3), colour(request.prompt, request.seed), np.uint8)
         committed = np.zeros(grid * grid, np.int16)
         first = None
