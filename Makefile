@@ -69,8 +69,8 @@ $(DEV_READY): requirements-dev.txt $(RUN_READY)
 
 # A real browser for the page's tests: Debian's where apt can be used, else Playwright's own.
 browser: $(DEV_READY)
-	@if command -v chromium >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then sh deploy/system.sh chromium; \
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then sh deploy/system.sh chromium; \
+	elif command -v chromium >/dev/null; then :; \
 	else $(PY) -m playwright install chromium; fi
 
 # The emoji font is Pocket's world: training needs it, drawing does not.

@@ -9,7 +9,11 @@ for word in "$@"; do
     case $word in
         make) command -v make >/dev/null || missing="$missing make" ;;
         venv) python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv" ;;
-        chromium) command -v chromium >/dev/null || missing="$missing chromium fonts-liberation" ;;
+        chromium)
+            command -v chromium >/dev/null || missing="$missing chromium fonts-liberation"
+            # Playwright's driver wants it, and a minimal Debian has none.
+            ls /usr/lib/*/libatomic.so.1 >/dev/null 2>&1 || missing="$missing libatomic1"
+            ;;
         fonts)
             [ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] ||
                 missing="$missing fonts-noto-color-emoji"
