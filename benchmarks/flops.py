@@ -82,7 +82,9 @@ def measure(variant: Variant) -> Costs:
     costs = Costs()
     _text(variant, rows, costs)
     (_joint if config.joint else _masked_ar)(model, variant, rows, costs)
-    decode = gflop(lambda: _decoder(variant)(torch.empty(1, 32, variant.grid, variant.grid, device=META)))
+    decode = gflop(
+        lambda: _decoder(variant)(torch.empty(1, 32, variant.grid, variant.grid, device=META))
+    )
     costs.stage("decode", decode, decode, decode)
     costs.repeat_prompt_first_pass_not_cached_gflop += decode
     costs.first_prompt_gflop = sum(row["after_first"] for row in costs.stages.values())
@@ -131,7 +133,10 @@ def _parts(model: NitroAR, rows: int) -> dict[str, float]:
     text = torch.empty(1, rows, config.text_width, device=META)
     tokens = torch.empty(1, config.tokens, config.channels, device=META)
     embedded = model.embed_text(text)
-    last, hidden = model.block_groups[2][-1], torch.empty(1, config.tokens, config.width, device=META)
+    last, hidden = (
+        model.block_groups[2][-1],
+        torch.empty(1, config.tokens, config.width, device=META),
+    )
     words = torch.empty(1, rows, config.width, device=META)
     text_queries = gflop(lambda: last.attn.add_q_proj(words))
     # The reference lets text rows of the last block ask, too: two products over all rows.
@@ -229,8 +234,8 @@ def _joint(model: NitroAR, variant: Variant, rows: int, costs: Costs) -> None:
                 torch.empty(*shape, config.width, device=META)
             )
         )
-    time = 2 * branches * steps * gflop(
-        lambda: model.diffloss.net.time(torch.empty(1, device=META))
+    time = (
+        2 * branches * steps * gflop(lambda: model.diffloss.net.time(torch.empty(1, device=META)))
     )
     heads = flow + condition
     costs.stage(

@@ -81,9 +81,7 @@ def _masked_ar(
     return tokens
 
 
-def _joint(
-    model: NitroAR, text: Tensor, random, iterations: int, steps: int, cfg: float
-) -> Tensor:  # type: ignore[no-untyped-def]
+def _joint(model: NitroAR, text: Tensor, random, iterations: int, steps: int, cfg: float) -> Tensor:  # type: ignore[no-untyped-def]
     device = model.mask_token.device
     hidden = model.global_pass(model.embed_text(text))
     z = random.thumbnail[None].to(device)

@@ -22,6 +22,7 @@ from engine.limits import EngineLimits
 from engine.linear import LinearPreview, practice_pictures, veil
 from engine.requests import PreviewMode
 from models.contracts import LoadedVariant
+from models.pixels import to_pixels
 
 PreviewKind = Literal["decoder", "linear"]
 
@@ -159,9 +160,3 @@ def _sized(pixels: Tensor, resolution: int, limit: int) -> Tensor:
         return pixels
     mode = "area" if pixels.shape[-1] > size else "bilinear"
     return torch.nn.functional.interpolate(pixels, size=(size, size), mode=mode)
-
-
-def to_pixels(pixels: Tensor) -> list[Pixels]:
-    """[N, 3, H, W] in 0..1 to N arrays [H, W, 3] uint8 on the host."""
-    whole = (pixels.float().clamp(0, 1) * 255).round().to(torch.uint8)
-    return list(whole.permute(0, 2, 3, 1).contiguous().cpu().numpy())

@@ -14,11 +14,12 @@ from engine.desk import Desk
 from engine.events import Failed, Finished, Grid, Pixels, Step, Timings
 from engine.failures import explain
 from engine.limits import EngineLimits
-from engine.previews import PreviewKind, Previews, PreviewSituation, choose, to_pixels
+from engine.previews import PreviewKind, Previews, PreviewSituation, choose
 from engine.results import Result, Results
 from engine.scheduler import Ticket
 from engine.warmup import synchronise
 from models.contracts import LoadedVariant
+from models.pixels import to_pixels
 
 _log = logging.getLogger(__name__)
 

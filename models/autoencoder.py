@@ -7,12 +7,9 @@ large. Decoding guards against values that are no numbers, which half precision 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
 import torch
 from diffusers import AutoencoderDC
-from numpy.typing import NDArray
 from torch import Tensor
 
 from models.contracts import BrokenPicture
@@ -28,9 +25,7 @@ class DCAutoencoder:
     @classmethod
     def from_folder(cls, folder: Path, dtype: torch.dtype) -> DCAutoencoder:
         """From a folder in diffusers' layout. Raises what diffusers raises."""
-        return cls(
-            AutoencoderDC.from_pretrained(folder, torch_dtype=dtype, use_safetensors=True)
-        )
+        return cls(AutoencoderDC.from_pretrained(folder, torch_dtype=dtype, use_safetensors=True))
 
     def decode(self, latents: Tensor) -> Tensor:
         weight = self.model.decoder.conv_in.weight
@@ -63,12 +58,3 @@ class DCAutoencoder:
     def encode(self, pixels: Tensor) -> Tensor:
         weight = self.model.decoder.conv_in.weight
         return self.model.encoder((pixels * 2 - 1).to(weight.device, weight.dtype)) * self.scale
-
-
-def to_pixels(
-    picture: Tensor, rounding: Literal["truncate", "round"] = "truncate"
-) -> NDArray[np.uint8]:
-    """[3, H, W] in 0..1 to uint8 [H, W, 3]. Nitro-AR's pipeline truncates, Nitro-E's rounds."""
-    values = picture.detach().float() * 255
-    values = values.round() if rounding == "round" else values
-    return values.to(torch.uint8).permute(1, 2, 0).cpu().numpy()

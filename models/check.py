@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.autoencoder import to_pixels
 from models.catalogue import find_variant
 from models.contracts import BrokenPicture, SampleSettings
 from models.loading import CONFIGS, Loader
 from models.nitro_ar import NitroAR
+from models.pixels import to_pixels
 from models.sources import Sources, weights_file
 from models.weights import WeightsError, read_weights, shapes_of
 
@@ -95,11 +95,11 @@ def _test_picture(variant_id: str, sources: Sources, report: CheckReport) -> Non
             sampler.advance([state])
         latent = sampler.latent(state)
         spread = latent.std().item()
-        picture = loaded.autoencoder.decode(latent[None])[0]
+        pictures = loaded.autoencoder.decode(latent[None])
     except (WeightsError, BrokenPicture) as error:
         report.failed(f"test picture: {error}")
         return
-    report.picture = to_pixels(picture)
+    report.picture = to_pixels(pictures)[0]
     # Latents are scaled to about unit variance; far from it the weights are not what they seem.
     if 0.2 < spread < 5:
         report.passed(f"test picture drawn; latent spread {spread:.2f} (about 1 is normal)")

@@ -167,9 +167,7 @@ class JointBlock(nn.Module):
             text_qkv = self.attn.text_qkv(self.norm1_context(text), queries=text_output)
         elif not text_output:
             text_qkv = (text_qkv[0][:, :, :0], *text_qkv[1:])
-        image_part, text_part = self.attn(
-            self.attn.image_qkv(self.norm1(image), rows), text_qkv
-        )
+        image_part, text_part = self.attn(self.attn.image_qkv(self.norm1(image), rows), text_qkv)
         image = image_part + (image if rows is None else gather_rows(image, rows))
         image = image + self.ff(self.norm2(image))
         if text_output:
@@ -210,9 +208,7 @@ class EMMDiT(nn.Module):
         self.mask_token = nn.Parameter(torch.zeros(1, 1, config.channels))
         self.context_embedder = nn.Linear(config.text_width, width)
         self.x_proj = nn.Linear(config.channels, width)
-        self.z_proj_ln = (
-            RMSNorm(width) if config.norm == "rms" else nn.LayerNorm(width, eps=1e-6)
-        )
+        self.z_proj_ln = RMSNorm(width) if config.norm == "rms" else nn.LayerNorm(width, eps=1e-6)
         total = sum(config.groups)
         numbers = iter(range(total))
         self.block_groups = nn.ModuleList(
@@ -229,7 +225,9 @@ class EMMDiT(nn.Module):
         self.mergers = nn.ModuleList(
             [
                 nn.Sequential(
-                    nn.Linear(3 * width, width), nn.GELU(approximate="tanh"), nn.Linear(width, width)
+                    nn.Linear(3 * width, width),
+                    nn.GELU(approximate="tanh"),
+                    nn.Linear(width, width),
                 )
             ]
         )

@@ -70,7 +70,9 @@ class Loader:
             progress(0.9, "loading the autoencoder")
             autoencoder = self._autoencoder(variant, progress)
             progress(1.0, "loaded")
-        sampler: Sampler = JointSampler(model) if model.full_config.joint else MaskedARSampler(model)
+        sampler: Sampler = (
+            JointSampler(model) if model.full_config.joint else MaskedARSampler(model)
+        )
         return LoadedVariant(
             variant=variant,
             sampler=sampler,

@@ -56,9 +56,7 @@ def flow_times(steps: int, rounding: TimeRounding) -> tuple[float, ...]:
     return tuple(float(int(t)) for t in times) if truncate else times
 
 
-def guidance_scales(
-    scale: float, schedule: str, tokens: int, iterations: int
-) -> tuple[float, ...]:
+def guidance_scales(scale: float, schedule: str, tokens: int, iterations: int) -> tuple[float, ...]:
     """The CFG scale of each AR iteration: constant, or growing linearly with committed tokens.
 
     In the linear schedule's last iteration one token counts as masked, as in the reference.

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from diffusers import AutoencoderDC
 from torch import Tensor
-from torch.nn import functional as F
 
 from training.loop import Average, Run, autocast, pick_device, warmup_cosine
 from training.world.render import render
@@ -110,9 +109,7 @@ def train(run: Run, seed: int, batch: int, noise: float, energy: float, lr: floa
             run.log(loss=round(loss.item(), 4), latent_std=round(latent.float().std().item(), 3))
         if step % 2000 == 1999:
             evaluate(run, average, held_out)
-        run.save(
-            model=model.state_dict(), average=average.state, optimizer=optimizer.state_dict()
-        )
+        run.save(model=model.state_dict(), average=average.state, optimizer=optimizer.state_dict())
     run.save(
         force=True,
         model=model.state_dict(),

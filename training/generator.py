@@ -30,7 +30,14 @@ from training.world.captions import caption
 
 PROMPT_DROPOUT = 0.1
 # Embeddings, norms, and layers at the model's edges: no hidden matrices.
-BY_ADAM = {"embed_tokens", "mask_token", "x_proj", "context_embedder", "input_proj", "final_layer.linear"}
+BY_ADAM = {
+    "embed_tokens",
+    "mask_token",
+    "x_proj",
+    "context_embedder",
+    "input_proj",
+    "final_layer.linear",
+}
 PREVIEW_PROMPTS = (
     "a fox on a blue background", "an apple on a white background", "a panda, pink background",
     "a rocket on black", "an owl on a green background", "a cat", "a strawberry on turquoise",
@@ -78,9 +85,7 @@ class Captioner:
         ).last_hidden_state
 
 
-def flow_target(
-    tokens: Tensor, times: Tensor, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+def flow_target(tokens: Tensor, times: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Noised tokens at `times` (1 = pure noise) and the velocity (noise - data) to predict."""
     noise = torch.randn(tokens.shape, generator=generator).to(tokens)
     return tokens + times * (noise - tokens), noise - tokens
@@ -284,7 +289,9 @@ def main() -> None:
     args = parser.parse_args()
     joint = args.variant == "pocket-ar-joint"
     if joint and args.encoder_from is None:
-        parser.error("pocket-ar-joint shares pocket-ar's text encoder: --encoder-from runs/pocket-ar")
+        parser.error(
+            "pocket-ar-joint shares pocket-ar's text encoder: --encoder-from runs/pocket-ar"
+        )
     run = Run(args.out or Path("runs") / args.variant, args.steps, args.minutes * 60)
     train(
         run, LatentSet.load(args.latents), joint, args.encoder_from, args.start_from,

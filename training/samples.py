@@ -29,7 +29,9 @@ SIX = (
 def pictures(engine: Engine, prompts: list[str], variant: str) -> torch.Tensor:
     """[N, 3, H, W] in 0..1, seeds counting up from 0."""
     jobs = [
-        engine.submit(GenerationRequest(prompt, variant, seed=seed, preview_every=0), "sheet", str(seed))
+        engine.submit(
+            GenerationRequest(prompt, variant, seed=seed, preview_every=0), "sheet", str(seed)
+        )
         for seed, prompt in enumerate(prompts)
     ]
     ends = [list(job.events())[-1] for job in jobs]

@@ -165,7 +165,9 @@ class JointSampler:
         condition = torch.cat(
             [state.condition[branch] for branch in range(branches) for state in states]  # type: ignore[index]
         ).unflatten(0, (branches * len(states), -1))
-        scale = torch.stack([state.guidance[1 + state.iteration] for state in states])[:, None, None]
+        scale = torch.stack([state.guidance[1 + state.iteration] for state in states])[
+            :, None, None
+        ]
         velocity = _guided(head, z, time, condition, scale)
         for state, v in zip(states, velocity, strict=True):
             sigmas, k = flow_sigmas(state.settings.flow_steps), state.flow_step

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from models.emmdit import EMMDiT, EmbeddedText
+from models.emmdit import EmbeddedText, EMMDiT
 
 
 @dataclass

@@ -73,7 +73,7 @@ def test_whims_and_one_accident_leave_no_trace(silent: None) -> None:
     accidents: list[int] = []
 
     def accident(states: Sequence[FakeState]) -> None:
-        if len(sampler.batches) > 150 and not accidents:
+        if len(sampler.batches) > 40 and not accidents:
             accidents.append(len(states))
             raise RuntimeError("a cosmic ray")
 
@@ -111,7 +111,7 @@ def test_whims_and_one_accident_leave_no_trace(silent: None) -> None:
         assert all(isinstance(v.last, Finished | Superseded | Failed) for v in visitors)
         assert not [wrong for v in visitors for wrong in v.wrong]
         ends = [type(visitor.last) for visitor in visitors]
-        assert accidents and ends.count(Finished) > 20 and ends.count(Superseded) > 20
+        assert accidents and ends.count(Finished) > 5 and ends.count(Superseded) > 20
         assert ends.count(Failed) <= 1, "the accident reached others"
 
         counters = engine.status().counters

@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaModel
 
 from models.autoencoder import DCAutoencoder
 from models.nitro_ar import NITRO_AR_GAN, NITRO_AR_JOINT_GAN, NitroAR
+from models.pixels import to_pixels
 from models.published import DC_AE_F32C32, LLAMA_32_1B
 from models.text import ByteTokenizer, LlamaTextEncoder
 from models.weights import shapes_of
@@ -100,3 +101,9 @@ def test_prompt_longer_than_the_limit_is_cut_on_the_right() -> None:
     encoder = Recorder(None, ByteTokenizer(256, 257), max_tokens=8)
     encoder.encode(["abcdefghijk", ""])
     assert encoder.seen.tolist() == [[256, *b"abcdefg"], [256] + [257] * 7]
+
+
+def test_pixels_are_truncated_as_published() -> None:
+    values = torch.tensor([0.0, 0.5, 254.9 / 255, 1.0]).view(1, 1, 2, 2).expand(1, 3, 2, 2)
+    (made,) = to_pixels(values)
+    assert made[..., 0].tolist() == [[0, 127], [254, 255]]

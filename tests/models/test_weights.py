@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import save_file
 
 from models import check, loading
+from models.catalogue import find_variant
 from models.check import check_weights
 from models.emmdit import EMMDiTConfig
 from models.heads import HeadConfig
 from models.loading import Loader
 from models.nitro_ar import NitroAR, NitroARConfig
 from models.sources import Sources, part_folder, weights_file
-from models.catalogue import find_variant
 from models.weights import WeightsError, random_tensors, read_weights, shapes_of
 
 TINY = NitroARConfig(
@@ -92,7 +92,9 @@ def test_gated_text_encoder_names_the_licence_page(monkeypatch: pytest.MonkeyPat
     from models import sources
 
     def refused(*args: object, **kwargs: object) -> str:
-        raise GatedRepoError("403", response=httpx.Response(403, request=httpx.Request("GET", "https://x")))
+        raise GatedRepoError(
+            "403", response=httpx.Response(403, request=httpx.Request("GET", "https://x"))
+        )
 
     monkeypatch.setattr(sources, "snapshot_download", refused)
     with pytest.raises(WeightsError) as caught:

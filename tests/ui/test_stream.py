@@ -41,6 +41,13 @@ def test_a_picture_arrives_step_by_step(visitor):
     assert max(max(row) for row in steps[2][0]["committed"]) == 3
 
 
+def test_a_whole_numbered_scale_is_still_a_real_number(visitor):
+    """Browsers write 2.0 as 2; a model that computes with an integer scale fails."""
+    end, _ = draw(visitor, ask(ar_iterations=1, cfg_scale=2, temperature=1))[-1]
+    assert isinstance(end["settings"]["cfg_scale"], float)
+    assert isinstance(end["settings"]["temperature"], float)
+
+
 def test_slots_share_one_stream(visitor):
     body = {
         "requests": [

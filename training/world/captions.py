@@ -30,7 +30,7 @@ FUNCTION_WORDS = (
 def caption(scene: Scene, rng: Random, plain: bool = False) -> str:
     """One caption of the scene. `plain` gives the grammar's simplest form (for evaluation)."""
     content = _content(scene, rng, plain)
-    must_say = scene.skill == "colours" or plain and scene.skill in ("attribute", "position")
+    must_say = scene.skill == "colours" or (plain and scene.skill in ("attribute", "position"))
     if must_say or rng.random() < 0.65:
         text = _with_background(content, _colour(scene.background, rng, plain), rng, plain)
     else:

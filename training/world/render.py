@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ def _font() -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(str(FONT_FILE), BITMAP_SIZE)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _glyph(name: str) -> Image.Image:
     """The object's glyph, trimmed and centred on a transparent square."""
     drawn = Image.new("RGBA", (160, 160))

@@ -116,5 +116,5 @@ def plural(noun: str) -> str:
 
 
 def article(noun: str) -> str:
-    """"a" or "an" for a noun phrase (by its first letter; "ufo" and "unicorn" sound like y)."""
+    """ "a" or "an" for a noun phrase (by its first letter; "ufo" and "unicorn" sound like y)."""
     return "a" if noun[0] not in "aeiou" or noun.startswith(("uni", "ufo")) else "an"

@@ -1,0 +1,16 @@
+"""Pictures as the rest of the world wants them: 8 bits a channel, on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def to_pixels(pictures: Tensor) -> list[NDArray[np.uint8]]:
+    """[N, 3, H, W] in 0..1 to N arrays uint8 [H, W, 3].
+
+    Truncates, as Nitro-AR's published pipeline does when it makes a picture of a tensor.
+    """
+    whole = (pictures.float().clamp(0, 1) * 255).byte()
+    return list(whole.permute(0, 2, 3, 1).contiguous().cpu().numpy())
