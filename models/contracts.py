@@ -41,7 +41,10 @@ class SampleState(Protocol):
 
 
 class Sampler(Protocol):
-    """Turns a variant into steps. Not thread-safe: one thread owns it."""
+    """Turns a variant into steps. Not thread-safe: one thread owns it.
+
+    A sampler gets back only states that it made itself, each a `SampleState` of its own class.
+    """
 
     def prompt_context(self, text_rows: Tensor) -> Any:
         """What the steps need of a prompt, computed once: `text_rows` is [L, text width]."""
@@ -53,19 +56,19 @@ class Sampler(Protocol):
         prompt's and may be ignored where the settings use no guidance.
         """
 
-    def num_steps(self, state: SampleState) -> int:
+    def num_steps(self, state: Any) -> int:
         """How many calls of `advance` the sample takes in all."""
 
-    def advance(self, states: Sequence[SampleState]) -> None:
+    def advance(self, states: Sequence[Any]) -> None:
         """ONE step for every state. They may differ in progress, seed, prompt and settings."""
 
     def batch_key(self, settings: SampleSettings) -> object:
         """Samples of one variant with equal keys may share an `advance`."""
 
-    def latent(self, state: SampleState) -> Tensor:
+    def latent(self, state: Any) -> Tensor:
         """What is known now, [C, H, W], in the autoencoder's scale. For a preview or the end."""
 
-    def committed(self, state: SampleState) -> Tensor | None:
+    def committed(self, state: Any) -> Tensor | None:
         """int16 [H, W]: the step (from 1) that committed each token, 0 = still masked.
 
         None for samplers without tokens (diffusion).

@@ -131,15 +131,18 @@ class JointBlock(nn.Module):
     def __init__(self, config: EMMDiTConfig, last: bool) -> None:
         super().__init__()
         width, self.last = config.width, last
-        if config.norm == "rms":
-            self.norm1, self.norm1_context, self.norm2 = (RMSNorm(width) for _ in range(3))
-            self.norm2_context = None if last else RMSNorm(width)
-        else:
-            self.norm1, self.norm1_context = (nn.LayerNorm(width, eps=1e-5) for _ in range(2))
-            self.norm2 = nn.LayerNorm(width, eps=1e-6, elementwise_affine=False)
-            self.norm2_context = (
-                None if last else nn.LayerNorm(width, eps=1e-6, elementwise_affine=False)
-            )
+        rms = config.norm == "rms"
+
+        def first_norm() -> nn.Module:
+            return RMSNorm(width) if rms else nn.LayerNorm(width, eps=1e-5)
+
+        def second_norm() -> nn.Module:
+            return RMSNorm(width) if rms else nn.LayerNorm(width, 1e-6, elementwise_affine=False)
+
+        self.norm1, self.norm1_context = first_norm(), first_norm()
+        self.norm2 = second_norm()
+        if not last:
+            self.norm2_context = second_norm()
         self.attn = JointAttention(width, config.head_dim, text_output=not last)
         self.ff = FeedForward(width)
         if not last:
@@ -172,7 +175,7 @@ class JointBlock(nn.Module):
         image = image + self.ff(self.norm2(image))
         if text_output:
             text = text + self.attn.to_add_out(text_part)
-            text = text + self.ff_context(self.norm2_context(text))  # type: ignore[misc]
+            text = text + self.ff_context(self.norm2_context(text))
         return image, text
 
 

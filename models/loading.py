@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from diffusers import AutoencoderDC
@@ -41,6 +43,7 @@ CONFIGS: dict[str, NitroARConfig] = {
     "nitro-ar-gan": NITRO_AR_GAN,
     "nitro-ar-joint-gan": NITRO_AR_JOINT_GAN,
 }
+Part = TypeVar("Part")
 POCKET_TOKENS, NITRO_TOKENS = 24, 128  # rows the image models were trained to read
 
 
@@ -113,14 +116,18 @@ class Loader:
         if name not in self._text:
             if name == "pocket":
                 folder = self.sources.pocket / "text_encoder"
-                encoder = _from_folder(folder, LlamaTextEncoder, POCKET_TOKENS, self._dtype())
+                encoder = _from_folder(
+                    folder, LlamaTextEncoder.from_folder, POCKET_TOKENS, self._dtype()
+                )
             elif self.sources.random:
                 encoder = self._random_text_encoder()
             else:
                 folder = part_folder(
                     self.sources.text_encoder, "text encoder", "NITRO_TEXT_ENCODER", progress
                 )
-                encoder = _from_folder(folder, LlamaTextEncoder, NITRO_TOKENS, self._dtype())
+                encoder = _from_folder(
+                    folder, LlamaTextEncoder.from_folder, NITRO_TOKENS, self._dtype()
+                )
             encoder.model.to(self.device)
             self._text[name] = encoder
         return self._text[name]
@@ -141,7 +148,7 @@ class Loader:
         if name not in self._autoencoders:
             if name == "pocket":
                 folder = self.sources.pocket / "autoencoder"
-                autoencoder = _from_folder(folder, DCAutoencoder, self._dtype())
+                autoencoder = _from_folder(folder, DCAutoencoder.from_folder, self._dtype())
             elif self.sources.random:
                 with torch.device("meta"):
                     model = AutoencoderDC(**DC_AE_F32C32)
@@ -151,18 +158,18 @@ class Loader:
                 folder = part_folder(
                     self.sources.autoencoder, "autoencoder", "NITRO_AUTOENCODER", progress
                 )
-                autoencoder = _from_folder(folder, DCAutoencoder, self._dtype())
+                autoencoder = _from_folder(folder, DCAutoencoder.from_folder, self._dtype())
             autoencoder.model.to(self.device)
             self._autoencoders[name] = autoencoder
         return self._autoencoders[name]
 
 
-def _from_folder(folder: Path, kind: type, *arguments: object):  # type: ignore[no-untyped-def]
+def _from_folder(folder: Path, load: Callable[..., Part], *arguments: object) -> Part:
     """Load a transformers or diffusers folder; its many errors become one in words."""
     if not (folder / "config.json").is_file():
         raise WeightsError(f"{folder} holds no config.json: it is not a complete model folder.")
     try:
-        return kind.from_folder(folder, *arguments)
+        return load(folder, *arguments)
     except Exception as error:  # each library and version has its own kinds
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise WeightsError(

@@ -121,15 +121,11 @@ class JointSampler:
 
     def _global_tokens(self, states: Sequence[JointState]) -> None:
         """Predict each picture's thumbnail token and put it in every place."""
-        for state in states:
-            for context in state.contexts:
-                if context.global_pass is None:
-                    context.global_pass = self.model.global_pass(context.text)
         head = self.model.diffloss_global.net
         # Few rows and few steps: states with different step counts go one after another.
         for steps in sorted({state.settings.flow_steps for state in states}):
             group = [state for state in states if state.settings.flow_steps == steps]
-            hidden = torch.cat([context.global_pass for context in _by_branch(group)])
+            hidden = torch.cat([self._global_pass(context) for context in _by_branch(group)])
             condition = head.condition(hidden)  # [branches * B, 1, W]
             z = torch.stack([state.thumbnail_noise for state in group])  # [B, 1, C]
             scale = torch.stack([state.guidance[0] for state in group])[:, None, None]
@@ -141,6 +137,12 @@ class JointSampler:
             for state, token in zip(group, z, strict=True):
                 state.global_token = token.to(state.tokens.dtype)
                 state.tokens.copy_(state.global_token.expand_as(state.tokens))
+
+    def _global_pass(self, context: PromptContext) -> Tensor:
+        """Condition of the global token, [1, 1, D]; the same for every seed."""
+        if context.global_pass is None:
+            context.global_pass = self.model.global_pass(context.text)
+        return context.global_pass
 
     def _open_iteration(self, states: Sequence[JointState]) -> None:
         """The backbone pass of an AR iteration, and the head's condition from it."""
@@ -157,7 +159,7 @@ class JointSampler:
         """One Euler step of the joint head; states may be at different times."""
         head = self.model.diffloss.net
         branches = len(states[0].contexts)
-        z = torch.stack([state.z for state in states])  # type: ignore[misc]  # [B, T, C]
+        z = torch.stack([state.z for state in states if state.z is not None])  # [B, T, C]
         rows = [
             self._time_rows(head, state.settings.flow_steps)[state.flow_step] for state in states
         ]
