@@ -18,6 +18,7 @@ from engine.requests import GenerationRequest, InvalidRequest
 from ui.errors import queue_refusal
 from ui.frames import describe, jpeg
 from ui.guard import Refusal, Sessions
+from ui.numbers import as_numbers
 from ui.results import ResultStore
 
 
@@ -49,17 +50,18 @@ class Fallback:
             None for a setting means the variant's default. The last answer has "event":
             "finished" and the settings that draw the picture again.
             """
-            wanted = GenerationRequest(
-                prompt,
-                variant,
-                seed,
-                ar_iterations,
-                flow_steps,
-                cfg_scale,
-                cfg_schedule,
-                temperature,
-                preview_every,  # type: ignore[arg-type]
-            )
+            values = {
+                "prompt": prompt,
+                "variant": variant,
+                "seed": seed,
+                "ar_iterations": ar_iterations,
+                "flow_steps": flow_steps,
+                "cfg_scale": cfg_scale,
+                "cfg_schedule": cfg_schedule,
+                "temperature": temperature,
+                "preview_every": preview_every,
+            }
+            wanted = GenerationRequest.from_dict(as_numbers(values))
             yield from self._run(wanted, self._owner(request))
 
         return generate

@@ -31,6 +31,7 @@ from ui.errors import queue_refusal
 from ui.frames import describe, jpeg, pack
 from ui.guard import RateLimit, Refusal, Sessions, check_origin, read_json
 from ui.metadata import png
+from ui.numbers import as_numbers
 from ui.results import ResultStore
 from ui.variants import describe_prompt, status
 
@@ -219,7 +220,11 @@ def _parse(body: Any) -> list[tuple[str, GenerationRequest]]:
         if any(slot == other for other, _ in out):
             raise Refusal(400, f"The slot {slot!r} is asked for twice.")
         try:
-            out.append((slot, GenerationRequest.from_dict(entry.get("request")).resolved()))
+            out.append((slot, _request(entry.get("request"))))
         except InvalidRequest as error:
             raise Refusal(400, str(error), slot=slot) from None
     return out
+
+
+def _request(values: Any) -> GenerationRequest:
+    return GenerationRequest.from_dict(as_numbers(values)).resolved()
