@@ -214,11 +214,15 @@ def train(
             "optimizer": optimizer.state_dict(),
         }
 
+    # A curriculum: mostly one object a scene at first, the world as it is at the end.
+    everything = range(len(data.scenes))
+    simple = [i for i in everything if data.scenes[i].skill in ("single", "colours")]
     losses: list[Tensor] = []
     for step in run.ticks():
         rng = Random(f"{seed}:{step}")
         generator = torch.Generator().manual_seed(rng.getrandbits(48))
-        chosen = [rng.randrange(len(data.scenes)) for _ in range(batch)]
+        easy = 0.75 * (1 - run.progress)
+        chosen = [rng.choice(simple if rng.random() < easy else everything) for _ in range(batch)]
         prompts = [
             "" if rng.random() < PROMPT_DROPOUT else caption(data.scenes[i], rng) for i in chosen
         ]
