@@ -133,6 +133,9 @@ window.nitro = window.nitro || {};
       hinted = variant + prompt;
       const parts = [];
       if (facts.limit) parts.push(`${facts.tokens} of ${facts.limit} tokens`);
+      if (prompt.length >= nitro.config.limits.prompt_characters) {
+        parts.push(`${prompt.length.toLocaleString("en")} characters, the most that fit`);
+      }
       if (facts.truncated) parts.push("the end is not read; shorten the prompt");
       if (facts.unknown.length) {
         const name = nitro.card()?.title.split(" ")[0] || "The model";

@@ -15,8 +15,13 @@ window.nitro = window.nitro || {};
     }
   }
 
-  /* Addresses follow the page, so that prefixes and proxies work. */
-  const address = (path) => new URL(path, document.baseURI).href;
+  /* Addresses follow the page (Gradio puts its root into a <base>), so that prefixes and proxies
+     work, with or without a final slash. */
+  function address(path) {
+    const base = new URL(document.baseURI);
+    if (!base.pathname.endsWith("/")) base.pathname += "/";
+    return new URL(path, base).href;
+  }
 
   async function failure(response) {
     let body = {};

@@ -49,9 +49,12 @@ def site() -> Iterator[Site]:
     engine.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Debian's Chromium where there is one, else Playwright's own."""
+    """Debian's Chromium where there is one, else Playwright's own.
+
+    Closed after each module: while it runs, this thread has a running event loop.
+    """
     playwright = pytest.importorskip("playwright.sync_api")
     path = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with playwright.sync_playwright() as started:

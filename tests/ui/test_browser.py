@@ -385,3 +385,14 @@ def test_two_tabs_do_not_stop_each_other(context, live, site):
     assert live.shows("a fox") and other.shows("an owl")
     other.page.close()
     time.sleep(0.05)
+
+
+@pytest.mark.parametrize("at", ["/space/x/", "/space/x", "/space/x/?__theme=dark#part"])
+def test_addresses_follow_a_proxys_prefix(live, at):
+    """Gradio tells the page its root in a <base>; with or without the final slash it holds."""
+    live.evaluate(
+        "(document.querySelector('base') || document.head.appendChild("
+        f"document.createElement('base'))).href = '{at}'"
+    )
+    address = live.evaluate("window.nitro.address('canvas/stream')")
+    assert address == f"{live.site.address}space/x/canvas/stream"
