@@ -20,6 +20,7 @@ import torch
 from engine.status import LoadState, MemoryAccount, VariantStatus
 from models.catalogue import Variant
 from models.contracts import LoadedVariant, module_bytes
+from models.weights import WeightsError
 
 Progress = Callable[[float, str], None]  # part done (0..1) and what is being done
 Load = Callable[[str, Progress], LoadedVariant]
@@ -169,6 +170,10 @@ class Pool:
 
         try:
             loaded = self._load(name, progress)
+        except WeightsError as error:
+            _log.warning("Loading %s failed: %s", name, error)
+            self.reject(name, str(error))
+            return
         except Exception as error:
             _log.warning("Loading %s failed", name, exc_info=True)
             self.reject(name, str(error) or type(error).__name__)

@@ -142,13 +142,18 @@ def _steps(request: GenerationRequest, variant: Variant) -> dict[str, int]:
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
-    number = _number(name, value, low, high, "a whole number")
+    number = _within(name, value, low, high, "a whole number")
     if number != int(number):
         raise InvalidRequest(f"{name} has to be a whole number; got {value!r}.")
     return int(number)
 
 
-def _number(name: str, value: object, low: float, high: float, kind: str = "a number") -> float:
+def _number(name: str, value: object, low: float, high: float) -> float:
+    """Always a float: JSON writes 2.0 as 2, and tensors care."""
+    return float(_within(name, value, low, high, "a number"))
+
+
+def _within(name: str, value: object, low: float, high: float, kind: str) -> int | float:
     wrong = isinstance(value, bool) or not isinstance(value, int | float)
     if wrong or (isinstance(value, float) and not math.isfinite(value)):
         raise InvalidRequest(f"{name} has to be {kind} from {low} to {high}; got {value!r:.40}.")

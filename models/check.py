@@ -57,6 +57,7 @@ def check_weights(
         expected = shapes_of(NitroAR(CONFIGS[variant.id]))
     try:
         file = weights_file(variant, sources, lambda part, what: None)
+        report.lines.append(f"file  {file}")
         tensors = read_weights(file, expected)
     except WeightsError as error:
         report.failed(str(error))

@@ -167,12 +167,14 @@ class Loader:
 def _from_folder(folder: Path, load: Callable[..., Part], *arguments: object) -> Part:
     """Load a transformers or diffusers folder; its many errors become one in words."""
     if not (folder / "config.json").is_file():
-        raise WeightsError(f"{folder} holds no config.json: it is not a complete model folder.")
+        raise WeightsError(
+            f"{folder.name} holds no config.json: it is not a complete model folder."
+        )
     try:
         return load(folder, *arguments)
     except Exception as error:  # each library and version has its own kinds
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise WeightsError(
-            f"{folder} could not be loaded ({first[:300]}). Its files may be incomplete: delete "
+            f"{folder.name} could not be loaded ({first[:300]}). Its files may be incomplete: delete "
             "the folder and download it again."
         ) from error

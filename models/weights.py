@@ -1,6 +1,7 @@
 """Reading a weights file: only safetensors, and only if it holds exactly what the model needs.
 
 Errors are for a person with a file in their hands: which file, what was expected, what was found.
+They may reach visitors of a public page, so they name files, not the server's folders.
 """
 
 from __future__ import annotations
@@ -26,23 +27,25 @@ def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
 def read_weights(file: Path, expected: Shapes) -> dict[str, Tensor]:
     """The file's tensors, as stored. Raises `WeightsError` unless they are exactly `expected`."""
     if not file.is_file():
-        raise WeightsError(f"{file} does not exist. Expected a safetensors file of that name.")
+        raise WeightsError(f"{file.name} does not exist. Expected a safetensors file of that name.")
     try:
         with safe_open(file, framework="pt") as stored:
             names = set(stored.keys())
             found = {name: tuple(stored.get_slice(name).get_shape()) for name in names}
             if problem := difference(expected, found):
-                raise WeightsError(f"{file} is not the file this model needs: {problem}")
+                raise WeightsError(f"{file.name} is not the file this model needs: {problem}")
             tensors = {name: stored.get_tensor(name) for name in expected}
     except SafetensorError as error:
         raise WeightsError(
-            f"{file} ({file.stat().st_size:,} bytes) is not a complete safetensors file "
+            f"{file.name} ({file.stat().st_size:,} bytes) is not a complete safetensors file "
             f"({error}). It was probably cut off while downloading: delete it and download again."
         ) from None
     wrong = sorted(name for name, tensor in tensors.items() if not tensor.is_floating_point())
     if wrong:
         kind = str(tensors[wrong[0]].dtype).removeprefix("torch.")
-        raise WeightsError(f"{file}: expected floating-point tensors, but {wrong[0]} is {kind}.")
+        raise WeightsError(
+            f"{file.name}: expected floating-point tensors, but {wrong[0]} is {kind}."
+        )
     return tensors
 
 

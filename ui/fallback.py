@@ -18,7 +18,6 @@ from engine.requests import GenerationRequest, InvalidRequest
 from ui.errors import queue_refusal
 from ui.frames import describe, jpeg
 from ui.guard import Refusal, Sessions
-from ui.numbers import as_numbers
 from ui.results import ResultStore
 
 
@@ -61,7 +60,7 @@ class Fallback:
                 "temperature": temperature,
                 "preview_every": preview_every,
             }
-            wanted = GenerationRequest.from_dict(as_numbers(values))
+            wanted = GenerationRequest.from_dict(values)
             yield from self._run(wanted, self._owner(request))
 
         return generate

@@ -31,7 +31,6 @@ from ui.errors import queue_refusal
 from ui.frames import describe, jpeg, pack
 from ui.guard import RateLimit, Refusal, Sessions, check_origin, read_json
 from ui.metadata import png
-from ui.numbers import as_numbers
 from ui.results import ResultStore
 from ui.variants import describe_prompt, status
 
@@ -227,4 +226,4 @@ def _parse(body: Any) -> list[tuple[str, GenerationRequest]]:
 
 
 def _request(values: Any) -> GenerationRequest:
-    return GenerationRequest.from_dict(as_numbers(values)).resolved()
+    return GenerationRequest.from_dict(values).resolved()
