@@ -105,10 +105,20 @@ class JointAttention(nn.Module):
 
     def forward(self, image: QKV, text: QKV) -> tuple[Tensor, Tensor]:
         """Attended image rows and text rows, before the text's output projection."""
-        asking = image[0].shape[2]
-        q, k, v = (torch.cat([i, t], dim=2) for i, t in zip(image, text, strict=True))
-        mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-        return self.to_out[0](mixed[:, :asking]), mixed[:, asking:]
+        image_rows, text_rows = attend(image, text)
+        return self.to_out[0](merge_heads(image_rows)), merge_heads(text_rows)
+
+
+def attend(image: QKV, text: QKV) -> tuple[Tensor, Tensor]:
+    """Every row asks every row, image first: attended image and text, [B, heads, N, head_dim]."""
+    q, k, v = (torch.cat([i, t], dim=2) for i, t in zip(image, text, strict=True))
+    mixed = F.scaled_dot_product_attention(q, k, v)
+    return mixed[:, :, : image[0].shape[2]], mixed[:, :, image[0].shape[2] :]
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """[B, heads, N, head_dim] -> [B, N, D]."""
+    return x.transpose(1, 2).flatten(2)
 
 
 class FeedForward(nn.Module):

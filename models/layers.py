@@ -100,6 +100,13 @@ def position_table(width: int, grid: int, step: float) -> Tensor:
     return torch.cat([columns, rows], dim=2).reshape(grid * grid, width).float()
 
 
+def centre_crop(table: Tensor, side: int) -> Tensor:
+    """The central side x side places of a whole position table, [side², width]."""
+    first, end = (POSITION_TABLE_SIDE - side) // 2, (POSITION_TABLE_SIDE + side) // 2
+    square = table.unflatten(0, (POSITION_TABLE_SIDE, POSITION_TABLE_SIDE))
+    return square[first:end, first:end].flatten(0, 1)
+
+
 def time_code(times: Tensor, width: int = 256) -> Tensor:
     """Cosines then sines of `times` (0..1000) at geometric rates, [n] -> [n, width], fp32."""
     half = width // 2

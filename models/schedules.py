@@ -56,6 +56,19 @@ def flow_times(steps: int, rounding: TimeRounding) -> tuple[float, ...]:
     return tuple(float(int(t)) for t in times) if truncate else times
 
 
+@lru_cache(maxsize=256)
+def diffusion_sigmas(steps: int) -> tuple[float, ...]:
+    """Noise levels of a whole-picture diffusion sampler (Nitro-E), `steps + 1` numbers, last 0.
+
+    Unlike the flow heads', the grid from 1 to 0.001 is evaluated at every point; the last step
+    then moves the latent by a thousandth.
+    """
+    if steps == 1:
+        return (1.0, 0.0)
+    stride = (1.0 - SIGMA_END) / (steps - 1)
+    return (*(1.0 - k * stride for k in range(steps - 1)), SIGMA_END, 0.0)
+
+
 def guidance_scales(scale: float, schedule: str, tokens: int, iterations: int) -> tuple[float, ...]:
     """The CFG scale of each AR iteration: constant, or growing linearly with committed tokens.
 
