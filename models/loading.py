@@ -109,7 +109,8 @@ class Loader:
             progress(0.5, f"reading {file.name}")
             tensors = read_weights(file, expected)
         load_into(model, tensors, self._dtype())
-        return model.to(self.device)
+        # Position tables follow the number type, as in the published pipeline.
+        return model.to(self.device, self._dtype())
 
     def _text_encoder(self, variant: Variant, progress: Progress) -> LlamaTextEncoder:
         name = variant.text_encoder

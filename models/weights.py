@@ -66,11 +66,11 @@ def difference(expected: Shapes, found: Shapes) -> str | None:
 
 
 def load_into(module: nn.Module, tensors: dict[str, Tensor], dtype: torch.dtype) -> nn.Module:
-    """Give a module built on the meta device its tensors; buffers follow the number type."""
+    """Give a module built on the meta device its tensors, in the number type. Buffers stay."""
     module.load_state_dict(
         {name: t.to(dtype) for name, t in tensors.items()}, strict=True, assign=True
     )
-    return module.to(dtype).eval().requires_grad_(False)
+    return module.eval().requires_grad_(False)
 
 
 def random_tensors(expected: Shapes, seed: int = 0) -> dict[str, Tensor]:
