@@ -165,9 +165,8 @@ class Engine:
 
 def _expected_steps(request: GenerationRequest) -> int:
     """An estimate for the queue; the sampler's own count replaces it when the job begins."""
-    joint = find_variant(request.variant).sampler == "joint-head"
-    steps = request.ar_iterations or 1
-    return 1 + steps * (request.flow_steps or 1) if joint else steps
+    variant = find_variant(request.variant)
+    return variant.steps(request.ar_iterations or 1, request.flow_steps or 1)
 
 
 def _reuse(job: Job, result: Result) -> None:

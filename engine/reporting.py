@@ -113,7 +113,7 @@ class Reporter:
         try:
             latents = _latents(tickets, loaded)
             pixels = loaded.autoencoder.decode(latents)
-            images = to_pixels(pixels)
+            images = to_pixels(pixels, loaded.variant.rounding)
             synchronise(self._device)
         except Exception as error:
             if len(tickets) > 1:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Family = Literal["nitro-ar"]
-SamplerKind = Literal["mlp-head", "joint-head"]
+Family = Literal["nitro-ar", "nitro-e"]
+SamplerKind = Literal["mlp-head", "joint-head", "diffusion"]
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,28 @@ class Variant:
     licence: str
     embedded: bool = False  # ships with the product; needs no download
     hub_repo: str | None = None
+    lora_folder: str | None = None  # an adapter beside the weights, merged when they are loaded
     parameters_m: int | None = None  # millions, text encoder and autoencoder not counted
     published: tuple[PublishedFigure, ...] = ()
 
     @property
     def latent_channels(self) -> int:
         return 32
+
+    @property
+    def rounding(self) -> Literal["truncate", "round"]:
+        """How the family's published pipeline makes 8 bits of a pixel."""
+        return "round" if self.family == "nitro-e" else "truncate"
+
+    def steps(self, ar_iterations: int, flow_steps: int) -> int:
+        """Sampler steps of one picture."""
+        match self.sampler:
+            case "mlp-head":
+                return ar_iterations
+            case "joint-head":
+                return 1 + ar_iterations * flow_steps
+            case "diffusion":
+                return flow_steps
 
 
 CFG_RANGE = (1.0, 15.0)
@@ -70,6 +86,11 @@ _NITRO_LICENCE = (
     "Weights by AMD: the Hub card says Apache-2.0, the repository's README MIT. Text encoder: "
     "Llama 3.2 Community License. Autoencoder: Apache-2.0."
 )
+_E_BLOG = "ROCm blog, 24 Oct 2025"
+_E_LICENCE = (
+    "Weights by AMD: MIT. Text encoder: Llama 3.2 Community License. Autoencoder: Apache-2.0."
+)
+_ONE = StepRange(1, 1, 1)  # diffusion has no AR iterations
 _POCKET_LICENCE = "Trained here on Noto Color Emoji (SIL OFL 1.1); see assets/pocket/README.md."
 
 CATALOGUE: tuple[Variant, ...] = (
@@ -151,6 +172,93 @@ CATALOGUE: tuple[Variant, ...] = (
             PublishedFigure("latency", "74 ms", "MI325X", _NITRO_BLOG),
             PublishedFigure("GenEval", "0.60", "MI325X", _NITRO_BLOG),
         ),
+    ),
+    Variant(
+        id="nitro-e",
+        family="nitro-e",
+        title="Nitro-E",
+        summary="AMD, 512 px: E-MMDiT diffusion, 20 steps with guidance.",
+        sampler="diffusion",
+        resolution=512,
+        grid=16,
+        ar_iterations=_ONE,
+        flow_steps=StepRange(20, 1, 50),
+        cfg_scale=4.5,
+        weights_file="Nitro-E-512px.safetensors",
+        text_encoder="llama-3.2-1b",
+        autoencoder="dc-ae-f32c32",
+        licence=_E_LICENCE,
+        hub_repo="amd/Nitro-E",
+        parameters_m=304,
+        published=(
+            PublishedFigure("latency", "398 ms", "MI300X", _E_BLOG),
+            PublishedFigure("throughput, batch 32", "18.8 pictures/s", "MI300X", _E_BLOG),
+            PublishedFigure("GenEval", "0.66", "MI300X", _E_BLOG),
+        ),
+    ),
+    Variant(
+        id="nitro-e-dist",
+        family="nitro-e",
+        title="Nitro-E 4-step",
+        summary="AMD, 512 px: distilled E-MMDiT, 4 steps without guidance.",
+        sampler="diffusion",
+        resolution=512,
+        grid=16,
+        ar_iterations=_ONE,
+        flow_steps=StepRange(4, 1, 50),
+        cfg_scale=1.0,
+        weights_file="Nitro-E-512px-dist.safetensors",
+        text_encoder="llama-3.2-1b",
+        autoencoder="dc-ae-f32c32",
+        licence=_E_LICENCE,
+        hub_repo="amd/Nitro-E",
+        parameters_m=304,
+        published=(
+            PublishedFigure("latency", "99 ms", "MI300X", _E_BLOG),
+            PublishedFigure("throughput, batch 32", "39.4 pictures/s", "MI300X", _E_BLOG),
+            PublishedFigure("GenEval", "0.67", "MI300X", _E_BLOG),
+        ),
+    ),
+    Variant(
+        id="nitro-e-grpo",
+        family="nitro-e",
+        title="Nitro-E GRPO",
+        summary="AMD, 512 px: Nitro-E with its reinforcement-learnt adapter merged.",
+        sampler="diffusion",
+        resolution=512,
+        grid=16,
+        ar_iterations=_ONE,
+        flow_steps=StepRange(20, 1, 50),
+        cfg_scale=4.5,
+        weights_file="Nitro-E-512px.safetensors",
+        lora_folder="ckpt_grpo_512px",
+        text_encoder="llama-3.2-1b",
+        autoencoder="dc-ae-f32c32",
+        licence=_E_LICENCE,
+        hub_repo="amd/Nitro-E",
+        parameters_m=304,
+        published=(
+            PublishedFigure("latency", "398 ms", "MI300X", _E_BLOG),
+            PublishedFigure("GenEval", "0.72", "MI300X", _E_BLOG),
+        ),
+    ),
+    Variant(
+        id="nitro-e-1024",
+        family="nitro-e",
+        title="Nitro-E 1024",
+        summary="AMD, 1024 px: E-MMDiT diffusion, 20 steps with guidance.",
+        sampler="diffusion",
+        resolution=1024,
+        grid=32,
+        ar_iterations=_ONE,
+        flow_steps=StepRange(20, 1, 50),
+        cfg_scale=4.5,
+        weights_file="Nitro-E-1024px.safetensors",
+        text_encoder="llama-3.2-1b",
+        autoencoder="dc-ae-f32c32",
+        licence=_E_LICENCE,
+        hub_repo="amd/Nitro-E",
+        parameters_m=304,
     ),
 )
 

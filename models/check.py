@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from models.catalogue import find_variant
 from models.contracts import BrokenPicture, SampleSettings
-from models.loading import CONFIGS, Loader
-from models.nitro_ar import NitroAR
+from models.loading import Loader, build
 from models.pixels import to_pixels
 from models.sources import Sources, weights_file
 from models.weights import WeightsError, read_weights, shapes_of
@@ -54,7 +53,7 @@ def check_weights(
             else replace(sources, weights=str(folder))
         )
     with torch.device("meta"):
-        expected = shapes_of(NitroAR(CONFIGS[variant.id]))
+        expected = shapes_of(build(variant.id))
     try:
         file = weights_file(variant, sources, lambda part, what: None)
         report.lines.append(f"file  {file}")

@@ -15,6 +15,7 @@ from transformers import LlamaConfig, LlamaModel
 from models.autoencoder import DCAutoencoder
 from models.catalogue import Variant, find_variant
 from models.contracts import LoadedVariant, Sampler, WeightState
+from models.lora import merge_lora
 from models.nitro_ar import (
     NITRO_AR_GAN,
     NITRO_AR_JOINT_GAN,
@@ -23,11 +24,13 @@ from models.nitro_ar import (
     NitroAR,
     NitroARConfig,
 )
+from models.nitro_e import NITRO_E_512, NITRO_E_1024, NitroE, NitroEConfig
 from models.precision import pick_device, pick_dtype
 from models.published import DC_AE_F32C32, LLAMA_32_1B
+from models.samplers.diffusion import DiffusionSampler
 from models.samplers.joint import JointSampler
 from models.samplers.masked_ar import MaskedARSampler
-from models.sources import Progress, Sources, part_folder, weights_file
+from models.sources import Progress, Sources, lora_folder, part_folder, weights_file
 from models.text import ByteTokenizer, LlamaTextEncoder
 from models.weights import (
     WeightsError,
@@ -37,14 +40,31 @@ from models.weights import (
     shapes_of,
 )
 
-CONFIGS: dict[str, NitroARConfig] = {
+CONFIGS: dict[str, NitroARConfig | NitroEConfig] = {
     "pocket-ar": POCKET_AR,
     "pocket-ar-joint": POCKET_AR_JOINT,
     "nitro-ar-gan": NITRO_AR_GAN,
     "nitro-ar-joint-gan": NITRO_AR_JOINT_GAN,
+    "nitro-e": NITRO_E_512,
+    "nitro-e-dist": NITRO_E_512,
+    "nitro-e-grpo": NITRO_E_512,
+    "nitro-e-1024": NITRO_E_1024,
 }
 Part = TypeVar("Part")
 POCKET_TOKENS, NITRO_TOKENS = 24, 128  # rows the image models were trained to read
+
+
+def build(variant_id: str) -> NitroAR | NitroE:
+    """The variant's generator with untouched parameters; on the meta device inside its context."""
+    config = CONFIGS[variant_id]
+    return NitroE(config) if isinstance(config, NitroEConfig) else NitroAR(config)
+
+
+def sampler_of(model: NitroAR | NitroE) -> Sampler:
+    """The sampler that drives a generator."""
+    if isinstance(model, NitroE):
+        return DiffusionSampler(model)
+    return JointSampler(model) if model.full_config.joint else MaskedARSampler(model)
 
 
 @dataclass
@@ -73,12 +93,9 @@ class Loader:
             progress(0.9, "loading the autoencoder")
             autoencoder = self._autoencoder(variant, progress)
             progress(1.0, "loaded")
-        sampler: Sampler = (
-            JointSampler(model) if model.full_config.joint else MaskedARSampler(model)
-        )
         return LoadedVariant(
             variant=variant,
-            sampler=sampler,
+            sampler=sampler_of(model),
             text=text,
             autoencoder=autoencoder,
             weights=self.weight_state(variant),
@@ -97,9 +114,9 @@ class Loader:
     def _dtype(self) -> torch.dtype:
         return self.dtype or pick_dtype(self.device)
 
-    def _model(self, variant: Variant, progress: Progress) -> NitroAR:
+    def _model(self, variant: Variant, progress: Progress) -> NitroAR | NitroE:
         with torch.device("meta"):
-            model = NitroAR(CONFIGS[variant.id])
+            model = build(variant.id)
         expected = shapes_of(model)
         if self.sources.random and not variant.embedded:
             progress(0.1, "making random weights")
@@ -108,6 +125,9 @@ class Loader:
             file = weights_file(variant, self.sources, progress)
             progress(0.5, f"reading {file.name}")
             tensors = read_weights(file, expected)
+            if variant.lora_folder:
+                progress(0.55, f"merging {variant.lora_folder}")
+                tensors = merge_lora(tensors, lora_folder(variant, self.sources, progress))
         load_into(model, tensors, self._dtype())
         # Position tables follow the number type, as in the published pipeline.
         return model.to(self.device, self._dtype())

@@ -70,6 +70,24 @@ def weights_file(variant: Variant, sources: Sources, progress: Progress) -> Path
         ) from None
 
 
+def lora_folder(variant: Variant, sources: Sources, progress: Progress) -> Path:
+    """The folder of a variant's adapter, beside its weights. Raises `WeightsError` in words."""
+    assert variant.lora_folder is not None and variant.hub_repo is not None
+    if sources.weights:
+        return Path(sources.weights) / variant.lora_folder
+    try:
+        pattern = f"{variant.lora_folder}/*"
+        whole = snapshot_download(
+            variant.hub_repo, allow_patterns=[pattern], tqdm_class=progress_bar(progress)
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        raise WeightsError(
+            f"The adapter {variant.lora_folder} could not be downloaded from {variant.hub_repo} "
+            f"({_first_line(error)}). Download it by hand and set NITRO_WEIGHTS to its parent."
+        ) from None
+    return Path(whole) / variant.lora_folder
+
+
 def part_folder(place: str, what: str, setting: str, progress: Progress) -> Path:
     """The folder of a text encoder or autoencoder: a local one, or a Hub repository's snapshot."""
     folder = Path(place)

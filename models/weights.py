@@ -24,22 +24,32 @@ def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
 
 
-def read_weights(file: Path, expected: Shapes) -> dict[str, Tensor]:
-    """The file's tensors, as stored. Raises `WeightsError` unless they are exactly `expected`."""
+def read_tensors(file: Path, expected: Shapes | None = None) -> dict[str, Tensor]:
+    """All tensors of a safetensors file, as stored; with `expected`, if they are exactly those.
+
+    Raises `WeightsError` for a file that is missing, damaged or not the one expected.
+    """
     if not file.is_file():
         raise WeightsError(f"{file.name} does not exist. Expected a safetensors file of that name.")
     try:
         with safe_open(file, framework="pt") as stored:
-            names = set(stored.keys())
-            found = {name: tuple(stored.get_slice(name).get_shape()) for name in names}
-            if problem := difference(expected, found):
-                raise WeightsError(f"{file.name} is not the file this model needs: {problem}")
-            tensors = {name: stored.get_tensor(name) for name in expected}
+            names = stored.keys()
+            if expected is not None:
+                found = {name: tuple(stored.get_slice(name).get_shape()) for name in names}
+                if problem := difference(expected, found):
+                    raise WeightsError(f"{file.name} is not the file this model needs: {problem}")
+            return {name: stored.get_tensor(name) for name in names}
     except SafetensorError as error:
         raise WeightsError(
             f"{file.name} ({file.stat().st_size:,} bytes) is not a complete safetensors file "
             f"({error}). It was probably cut off while downloading: delete it and download again."
         ) from None
+
+
+def read_weights(file: Path, expected: Shapes) -> dict[str, Tensor]:
+    """A model's tensors, as stored. Raises `WeightsError` unless they are exactly `expected` and
+    floating-point."""
+    tensors = read_tensors(file, expected)
     wrong = sorted(name for name, tensor in tensors.items() if not tensor.is_floating_point())
     if wrong:
         kind = str(tensors[wrong[0]].dtype).removeprefix("torch.")

@@ -182,6 +182,9 @@ window.nitro = window.nitro || {};
       : card.embedded ? "small embedded model" : "published weights";
     running.textContent = `${card.title}: ${kind}`;
     find(".nc-badge").hidden = card.weights !== "random";
+    for (const key of ["ar_iterations", "flow_steps"]) {  // a setting without a choice is none
+      find(`#nc-${key}`).style.display = card[key].low === card[key].high ? "none" : "";
+    }
     hinted = "";
     hint();
   };

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from models import check, loading
+from models import loading
 from models.catalogue import find_variant
 from models.check import check_weights
 from models.emmdit import EMMDiTConfig
@@ -113,7 +113,6 @@ def test_check_says_what_is_wrong(
 ) -> None:
     configs = {**loading.CONFIGS, "nitro-ar-gan": TINY}
     monkeypatch.setattr(loading, "CONFIGS", configs)
-    monkeypatch.setattr(check, "CONFIGS", configs)
     tensors["x_proj.bias"][0] = float("nan")
     written(tmp_path, tensors)
     report = check_weights("nitro-ar-gan", tmp_path, Sources())
