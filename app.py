@@ -66,6 +66,7 @@ def make_engine(variant_ids: list[str] | None = None, every_preview: bool = Fals
     from engine.limits import EngineLimits
     from models.catalogue import CATALOGUE
     from models.loading import Loader
+    from models.precision import weights_budget
     from models.sources import Sources
 
     sources = Sources.from_environment()
@@ -79,7 +80,12 @@ def make_engine(variant_ids: list[str] | None = None, every_preview: bool = Fals
         raise SystemExit(f"Unknown variant: {', '.join(unknown)}. Known: {', '.join(known)}.")
     default = [v.id for v in CATALOGUE if v.embedded or sources.weights]
     loader = Loader(sources)
-    limits = EngineLimits(preview_share=1e6) if every_preview else None
+    memory = os.environ.get("NITRO_MEMORY_GB")
+    limits = EngineLimits(
+        max_batch=8 if loader.device.type == "cpu" else 32,
+        memory_bytes=int(float(memory) * 1e9) if memory else weights_budget(loader.device),
+        preview_share=1e6 if every_preview else EngineLimits.preview_share,
+    )
     return Engine(loader.load, variant_ids or default, device=loader.device, limits=limits)
 
 

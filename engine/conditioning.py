@@ -77,8 +77,7 @@ class Conditioning:
             return self._empty_rows[encoder]
         rows = self._rows.get((encoder, prompt))
         if rows is None:
-            with self._text_lock:
-                rows = loaded.text.encode([prompt])[0]
+            rows = loaded.text.encode([prompt])[0]
             if prompt == _EMPTY:
                 self._empty_rows[encoder] = rows
             else:

@@ -105,6 +105,11 @@ class Engine:
 
     # ---- looking ----
 
+    @property
+    def alive(self) -> bool:
+        """Whether pictures can be drawn: the worker runs. For health checks."""
+        return self._worker.alive
+
     def variants(self) -> tuple[Variant, ...]:
         """The catalogue's entries this engine serves, ready or not, in the configured order.
 

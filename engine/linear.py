@@ -14,6 +14,7 @@ from torch import Tensor
 
 _RIDGE = 1e-3  # of the features' mean power
 _LEARN_PICTURES = 48  # pictures after which the map has learnt enough
+NEUTRAL = 0.5  # grey level of what is not there yet
 _BIG_PATCH = 8  # pixels a token, where a picture is larger than a preview
 
 
@@ -29,14 +30,14 @@ class LinearPreview:
         features, targets = 9 * channels + 1, 3 * self.patch**2
         self._gram = torch.zeros(features, features, dtype=torch.float64)
         self._cross = torch.zeros(features, targets, dtype=torch.float64)
-        self._map: Tensor | None = None  # [9 C + 1, 3 p p] fp32
+        self._kernel: Tensor | None = None  # fp32 [3 p p, C, 3, 3]
+        self._bias: Tensor | None = None  # fp32 [3 p p]
         self._solve_at = 1
         self.pictures = 0
-        self.samples = 0
 
     @property
     def ready(self) -> bool:
-        return self._map is not None
+        return self._kernel is not None
 
     @property
     def learning(self) -> bool:
@@ -49,7 +50,7 @@ class LinearPreview:
         """
         if not self.learning or not bool(torch.isfinite(latents).all() & pixels.isfinite().all()):
             return
-        latents, pixels = latents.to("cpu", torch.float64), pixels.to("cpu", torch.float64)
+        latents, pixels = latents.cpu().double(), pixels.cpu().double()
         height, width = latents.shape[-2] * self.patch, latents.shape[-1] * self.patch
         small = F.interpolate(pixels, size=(height, width), mode="area")
         targets = _rows(F.unfold(small, self.patch, stride=self.patch))  # [N h w, 3 p p]
@@ -57,7 +58,6 @@ class LinearPreview:
         self._gram += features.T @ features
         self._cross += features.T @ targets
         self.pictures += len(latents)
-        self.samples += len(features)
         if self.pictures >= self._solve_at:
             self._solve_at = 2 * self.pictures
             self._solve()
@@ -67,19 +67,28 @@ class LinearPreview:
         ridge = torch.full_like(self._gram.diagonal(), float(_RIDGE * power))
         ridge[-1] = 1e-9  # the bias is free: with nothing known the map gives the mean colour
         solution = torch.linalg.solve(self._gram + torch.diag(ridge), self._cross)
-        self._map = solution.float()
+        channels = (len(solution) - 1) // 9
+        self._kernel = solution[:-1].T.float().unflatten(1, (channels, 3, 3)).contiguous()
+        self._bias = solution[-1].float()
 
-    def render(self, latents: Tensor) -> Tensor:
-        """[N, C, h, w] to [N, 3, h p, w p] in 0..1, at most the preview limit a side."""
-        if self._map is None:
+    def render(self, latents: Tensor, shown: Tensor | None = None) -> Tensor:
+        """[N, C, h, w] to [N, 3, h p, w p] in 0..1, at most the preview limit a side.
+
+        `shown` is bool [N, h, w] or None for all: the other tokens get a neutral tone. A handful
+        of operations in all, as this runs after every step.
+        """
+        if self._kernel is None or self._bias is None:
             raise RuntimeError("The preview map has seen no picture yet.")
-        if self._map.device != latents.device:
-            self._map = self._map.to(latents.device)
-        count, _, height, width = latents.shape
-        rows = _features(latents.float()) @ self._map  # [N h w, 3 p p]
-        patches = rows.view(count, height, width, 3, self.patch, self.patch)
-        pixels = patches.permute(0, 3, 1, 4, 2, 5)  # [N, 3, h, p, w, p]
-        return pixels.reshape(count, 3, height * self.patch, width * self.patch).clamp_(0, 1)
+        if self._kernel.device != latents.device:
+            self._kernel, self._bias = (
+                self._kernel.to(latents.device),
+                self._bias.to(latents.device),
+            )
+        around = F.pad(latents.float(), (1, 1, 1, 1), mode="replicate")
+        patches = F.conv2d(around, self._kernel, self._bias)  # [N, 3 p p, h, w]
+        if shown is not None:
+            patches = torch.where(shown[:, None], patches, NEUTRAL)
+        return F.pixel_shuffle(patches, self.patch).clamp(0, 1)
 
 
 def _rows(columns: Tensor) -> Tensor:
@@ -106,19 +115,9 @@ def practice_pictures(count: int, resolution: int, grid: int) -> Tensor:
     return fields
 
 
-def veil(pixels: Tensor, committed: Tensor | None) -> Tensor:
-    """Cover tokens that are not there yet by a soft neutral tone.
-
-    `pixels` is [N, 3, H, W], `committed` [N, h, w] (0 = masked) or None for "all there". The tone
-    leans towards the mean of what is there; edges between both are softened.
-    """
-    if committed is None:
+def veil(pixels: Tensor, shown: Tensor | None) -> Tensor:
+    """Cover tokens that are not there yet by the neutral tone, [N, 3, H, W] and bool [N, h, w]."""
+    if shown is None:
         return pixels
-    there = (committed > 0).float().unsqueeze(1).to(pixels.device)  # [N, 1, h, w]
-    tokens = F.adaptive_avg_pool2d(pixels, (there.shape[-2], there.shape[-1]))  # [N, 3, h, w]
-    mean = (tokens * there).sum((2, 3), keepdim=True) / there.sum((2, 3), keepdim=True).clamp(min=1)
-    some = there.amax((2, 3), keepdim=True)
-    tone = 0.5 + 0.3 * (mean - 0.5) * some  # [N, 3, 1, 1]
-    soft = F.interpolate(there, size=pixels.shape[-2:], mode="bilinear")
-    cover = soft.mul_(2).sub_(0.5).clamp_(0, 1)  # half at the edges, full inside
-    return torch.lerp(tone, pixels, cover)
+    there = F.interpolate(shown[:, None].to(pixels), size=pixels.shape[-2:])
+    return torch.lerp(torch.full_like(pixels, NEUTRAL), pixels, there)

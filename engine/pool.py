@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
+from engine.failures import is_out_of_memory
 from engine.status import LoadState, MemoryAccount, VariantStatus
 from models.catalogue import Variant
 from models.contracts import LoadedVariant, module_bytes
@@ -176,6 +177,13 @@ class Pool:
             return
         except Exception as error:
             _log.warning("Loading %s failed", name, exc_info=True)
+            if is_out_of_memory(error):
+                self.reject(
+                    name,
+                    "there is not enough memory for its weights. Serve fewer variants "
+                    "(NITRO_VARIANTS) or set NITRO_MEMORY_GB lower, so that others make room.",
+                )
+                return
             self.reject(name, str(error) or type(error).__name__)
             return
         with self._changed:

@@ -45,9 +45,15 @@ class PreviewSituation:
     linear_cost_s: float | None
 
 
+def due(now: PreviewSituation) -> bool:
+    """Whether the settings ask for a preview after this step."""
+    wanted = now.mode != "off" and now.every > 0
+    return wanted and now.step < now.steps and now.step % now.every == 0
+
+
 def choose(now: PreviewSituation, share: float) -> PreviewKind | None:
-    """The best preview that keeps the picture's previews within their share."""
-    if now.mode == "off" or now.every == 0 or now.step >= now.steps or now.step % now.every:
+    """The best preview that keeps the picture's previews within their share, if one is due."""
+    if not due(now):
         return None
     left = (now.steps - 1) // now.every - (now.step // now.every) + 1  # this one included
     budget = share * now.device_s * now.steps / now.step
@@ -88,16 +94,18 @@ class Previews:
         kind: PreviewKind,
         loaded: LoadedVariant,
         latents: Tensor,
-        committed: Tensor | None,
+        shown: Tensor | None,
     ) -> list[Pixels]:
-        """One preview per latent [N, C, h, w], all in one go; measures what it took."""
+        """One preview per latent [N, C, h, w], all in one go; measures what it took.
+
+        `shown` is bool [N, h, w]: tokens that are there; None = all.
+        """
         begin = time.perf_counter()
         if kind == "decoder":
-            pixels = loaded.autoencoder.decode(latents)
+            pixels = veil(loaded.autoencoder.decode(latents), shown)
         else:
-            pixels = self._maps[loaded.variant.autoencoder].render(latents)
-        pixels = _sized(pixels, loaded.variant.resolution, self._limits.preview_pixels)
-        out = to_pixels(veil(pixels, committed))
+            pixels = self._maps[loaded.variant.autoencoder].render(latents, shown)
+        out = to_pixels(_sized(pixels, loaded.variant.resolution, self._limits.preview_pixels))
         if kind == "linear":
             each = (time.perf_counter() - begin) / len(out)
             self._clock.linear[loaded.variant.id].add(each)

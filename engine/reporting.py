@@ -14,7 +14,7 @@ from engine.desk import Desk
 from engine.events import Failed, Finished, Grid, Pixels, Step, Timings
 from engine.failures import explain
 from engine.limits import EngineLimits
-from engine.previews import PreviewKind, Previews, PreviewSituation, choose
+from engine.previews import PreviewKind, Previews, PreviewSituation, choose, due
 from engine.results import Result, Results
 from engine.scheduler import Ticket
 from engine.warmup import synchronise
@@ -50,9 +50,9 @@ class Reporter:
         kinds = {ticket: self._kind(ticket, loaded) for ticket in tickets}
         made: dict[Ticket, Pixels] = {}
         for kind in ("decoder", "linear"):
-            due = [ticket for ticket in tickets if kinds[ticket] == kind]
-            if due:
-                made.update(self._make(kind, due, loaded))
+            wanted = [ticket for ticket in tickets if kinds[ticket] == kind]
+            if wanted:
+                made.update(self._make(kind, wanted, loaded))
         for ticket in tickets:
             preview = made.get(ticket)
             if preview is not None and ticket.first_frame_at is None:
@@ -68,6 +68,8 @@ class Reporter:
             self._desk.publish(ticket, step)
 
     def _kind(self, ticket: Ticket, loaded: LoadedVariant) -> PreviewKind | None:
+        if loaded.sampler.shown(ticket.state) is False:
+            return None
         decoder, linear = self._previews.costs(loaded.variant.id, loaded.variant.autoencoder)
         request = ticket.job.request
         situation = PreviewSituation(
@@ -81,29 +83,29 @@ class Reporter:
             linear_cost_s=linear,
         )
         kind = choose(situation, self._share)
-        if kind is None and ticket.preview_s == 0:
+        if kind is None and ticket.preview_s == 0 and due(situation):
             self._previews.declined(loaded.variant.id)
         return kind
 
     def _make(
-        self, kind: PreviewKind, due: Sequence[Ticket], loaded: LoadedVariant
+        self, kind: PreviewKind, wanted: Sequence[Ticket], loaded: LoadedVariant
     ) -> dict[Ticket, Pixels]:
         """The previews; none if they fail, for a picture must not fail by its preview."""
         begin = time.perf_counter()
         try:
-            latents = _latents(due, loaded)
-            grids = [loaded.sampler.committed(ticket.state) for ticket in due]
-            known = [grid for grid in grids if grid is not None]
-            committed = torch.stack(known) if len(known) == len(due) else None
-            pictures = self._previews.make(kind, loaded, latents, committed)
+            latents = _latents(wanted, loaded)
+            cells = [loaded.sampler.shown(ticket.state) for ticket in wanted]
+            parts = [cell for cell in cells if isinstance(cell, Tensor)]
+            shown = torch.stack(parts) if len(parts) == len(cells) else None
+            pictures = self._previews.make(kind, loaded, latents, shown)
         except Exception:
             _log.warning("Previews of %s failed", loaded.variant.id, exc_info=True)
             pictures = []
         seconds = time.perf_counter() - begin
-        for ticket in due:
-            ticket.preview_s += seconds / len(due)
+        for ticket in wanted:
+            ticket.preview_s += seconds / len(wanted)
         self._desk.count(previews=len(pictures), preview_s=seconds)
-        return dict(zip(due, pictures, strict=False))
+        return dict(zip(wanted, pictures, strict=False))
 
     # ---- at the end ----
 

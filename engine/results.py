@@ -52,8 +52,3 @@ class Results:
     def put(self, request: GenerationRequest, result: Result) -> None:
         with self._lock:
             self._kept.put(picture_key(request), result)
-
-    def forget(self, variant_id: str) -> None:
-        """A variant was loaded anew; its weights may be others."""
-        with self._lock:
-            self._kept.drop_where(lambda request: request.variant == variant_id)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 
 import torch
 
@@ -24,9 +25,10 @@ from engine.pool import Pool
 from engine.previews import Previews
 from engine.reporting import Reporter
 from engine.scheduler import Ticket
-from engine.warmup import synchronise, warm
+from engine.warmup import release_memory, synchronise, warm
 from models.contracts import LoadedVariant
 
+_STEPS_TO_REGAIN = 200
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +54,9 @@ class Worker:
         self._clock = clock
         self._device = device
         self._max_batch = limits.max_batch
+        self._warming: tuple[str, LoadedVariant, Iterator[None]] | None = None
         self._batch_limits: dict[str, int] = {}  # smaller after a variant ran out of memory
+        self._good_steps: Counter[str] = Counter()  # full batches since then
         self._thread = threading.Thread(target=self._run, name="engine-worker", daemon=True)
 
     def start(self) -> None:
@@ -60,6 +64,11 @@ class Worker:
 
     def join(self, timeout: float | None = None) -> None:
         self._thread.join(timeout)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs; it does until the engine is closed."""
+        return self._thread.is_alive()
 
     @property
     def max_batch(self) -> int:
@@ -86,10 +95,7 @@ class Worker:
     def _turn(self) -> None:
         """One step of something, or a rest. Its locals end with it, so a rest holds no picture."""
         seen = self._desk.changes
-        arrived = self._pool.arrived()
-        if arrived is not None:
-            self._warm(*arrived)
-            return
+        warmed = self._warm_on()
         self._refuse_failed()
         first = self._desk.first()
         if first is not None:
@@ -102,8 +108,8 @@ class Worker:
             except Exception as error:
                 self._fail(batch, error)
                 raise
-        elif not self._previews.learn_pending():
-            del batch, arrived
+        elif not warmed and not self._previews.learn_pending():
+            del batch
             self._desk.wait(seen)
 
     def _key_of(self, ticket: Ticket) -> Hashable | None:
@@ -117,16 +123,28 @@ class Worker:
     def _limit_of(self, ticket: Ticket) -> int:
         return self._batch_limits.get(ticket.variant, self._max_batch)
 
-    def _warm(self, variant_id: str, loaded: LoadedVariant) -> None:
-        self._pool.warming(variant_id)
+    def _warm_on(self) -> bool:
+        """One piece of warming a variant that was loaded; false if there is none."""
+        if self._warming is None:
+            arrived = self._pool.arrived()
+            if arrived is None:
+                return False
+            variant_id, loaded = arrived
+            self._pool.warming(variant_id)
+            pieces = warm(loaded, self._conditioning, self._previews, self._clock, self._device)
+            self._warming = variant_id, loaded, pieces
+        variant_id, loaded, pieces = self._warming
         try:
-            warm(loaded, self._conditioning, self._previews, self._clock, self._device)
+            next(pieces)
+        except StopIteration:
+            self._warming = None
+            self._pool.admit(variant_id, loaded)
         except Exception as error:
+            self._warming = None
             _log.warning("Warming %s failed", variant_id, exc_info=True)
             self._conditioning.forget(variant_id)
             self._pool.reject(variant_id, explain(error, loaded.variant.title))
-        else:
-            self._pool.admit(variant_id, loaded)
+        return True
 
     def _refuse_failed(self) -> None:
         """Requests that waited for a variant which then failed to load."""
@@ -153,6 +171,7 @@ class Worker:
             return
         seconds = time.perf_counter() - start
         self._clock.step[loaded.variant.id].add(seconds)
+        self._regain(loaded.variant.id, len(begun))
         self._desk.count(steps=1, samples_stepped=len(begun), step_s=seconds)
         for ticket in begun:
             ticket.done += 1
@@ -194,8 +213,9 @@ class Worker:
         short = is_out_of_memory(error)
         if short:
             self._batch_limits[variant_id] = max(1, len(batch) // 2)
-            if self._device.type == "cuda":
-                torch.cuda.empty_cache()
+            self._good_steps[variant_id] = 0
+            error.__traceback__ = None  # its frames hold the step's tensors
+            release_memory(self._device)
         if len(batch) == 1:
             self._fail(batch, error)
             return
@@ -203,6 +223,18 @@ class Worker:
             ticket.restart()
             ticket.alone = ticket.alone or not short
         self._desk.count(retried=len(batch))
+
+    def _regain(self, variant_id: str, size: int) -> None:
+        """A limit lowered by one tight moment rises again with steps that went well."""
+        limit = self._batch_limits.get(variant_id)
+        if limit is None or size < limit:
+            return
+        self._good_steps[variant_id] += 1
+        if self._good_steps[variant_id] >= _STEPS_TO_REGAIN:
+            self._good_steps[variant_id] = 0
+            self._batch_limits[variant_id] = limit + 1
+            if limit + 1 >= self._max_batch:
+                del self._batch_limits[variant_id]
 
     def _fail(self, batch: Sequence[Ticket], error: Exception) -> None:
         title = next(v.title for v in self._pool.variants() if v.id == batch[0].variant)

@@ -42,12 +42,13 @@ class DCAutoencoder:
                 "The model produced values that are not numbers. Try another seed or a lower CFG "
                 "scale; if every picture fails, the weights are damaged."
             )
-        if weight.dtype != torch.float32:
+        usual = weight.dtype  # before `float`, which changes the parameters in place
+        if usual != torch.float32:
             self.model.decoder.float()
             try:
                 made = self.model.decoder((latents.float() / self.scale).to(weight.device))
             finally:
-                self.model.decoder.to(weight.dtype)
+                self.model.decoder.to(usual)
             if torch.isfinite(made).all():
                 return made
         raise BrokenPicture(

@@ -61,10 +61,6 @@ class Variant:
     published: tuple[PublishedFigure, ...] = ()
 
     @property
-    def latent_channels(self) -> int:
-        return 32
-
-    @property
     def rounding(self) -> Literal["truncate", "round"]:
         """How the family's published pipeline makes 8 bits of a pixel."""
         return "round" if self.family == "nitro-e" else "truncate"

@@ -13,7 +13,7 @@ from models.catalogue import find_variant
 from models.contracts import BrokenPicture, SampleSettings
 from models.loading import Loader, build
 from models.pixels import to_pixels
-from models.sources import Sources, weights_file
+from models.sources import Progress, Sources, weights_file
 from models.weights import WeightsError, read_weights, shapes_of
 
 
@@ -22,15 +22,23 @@ class CheckReport:
     """What was checked, one line each, and whether all of it was right."""
 
     lines: list[str] = field(default_factory=list)
-    ok: bool = True
-    picture: NDArray[np.uint8] | None = None
+    ok: bool = True  # of the weights file itself
+    picture: NDArray[np.uint8] | None = None  # None where the parts around it are missing
 
     def __str__(self) -> str:
-        verdict = "These weights are good." if self.ok else "These weights cannot be used."
+        if not self.ok:
+            verdict = "These weights cannot be used."
+        elif self.picture is None:
+            verdict = "The weights file is good; the test picture could not be drawn yet (above)."
+        else:
+            verdict = "These weights are good."
         return "\n".join([*self.lines, verdict])
 
     def passed(self, line: str) -> None:
         self.lines.append(f"ok    {line}")
+
+    def missing(self, line: str) -> None:
+        self.lines.append(f"--    {line}")
 
     def failed(self, line: str) -> None:
         self.lines.append(f"WRONG {line}")
@@ -38,7 +46,10 @@ class CheckReport:
 
 
 def check_weights(
-    variant_id: str, folder: Path | None = None, sources: Sources | None = None
+    variant_id: str,
+    folder: Path | None = None,
+    sources: Sources | None = None,
+    progress: Progress = lambda part, what: None,
 ) -> CheckReport:
     """Check a variant's weights file, in `folder` or wherever the product would find it.
 
@@ -55,7 +66,7 @@ def check_weights(
     with torch.device("meta"):
         expected = shapes_of(build(variant.id))
     try:
-        file = weights_file(variant, sources, lambda part, what: None)
+        file = weights_file(variant, sources, progress)
         report.lines.append(f"file  {file}")
         tensors = read_weights(file, expected)
     except WeightsError as error:
@@ -71,14 +82,20 @@ def check_weights(
         return report
     report.passed("all values are finite")
     del tensors
-    _test_picture(variant.id, sources, report)
+    _test_picture(variant.id, sources, report, progress)
     return report
 
 
 @torch.inference_mode()
-def _test_picture(variant_id: str, sources: Sources, report: CheckReport) -> None:
+def _test_picture(
+    variant_id: str, sources: Sources, report: CheckReport, progress: Progress
+) -> None:
     try:
-        loaded = Loader(sources).load(variant_id)
+        loaded = Loader(sources).load(variant_id, progress)
+    except WeightsError as error:
+        report.missing(f"no test picture: {error}")
+        return
+    try:
         sampler, variant = loaded.sampler, loaded.variant
         prompt, empty = (
             sampler.prompt_context(rows)
@@ -96,7 +113,7 @@ def _test_picture(variant_id: str, sources: Sources, report: CheckReport) -> Non
         latent = sampler.latent(state)
         spread = latent.std().item()
         pictures = loaded.autoencoder.decode(latent[None])
-    except (WeightsError, BrokenPicture) as error:
+    except BrokenPicture as error:
         report.failed(f"test picture: {error}")
         return
     report.picture = to_pixels(pictures)[0]

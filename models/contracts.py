@@ -68,6 +68,10 @@ class Sampler(Protocol):
     def latent(self, state: Any) -> Tensor:
         """What is known now, [C, H, W], in the autoencoder's scale. For a preview or the end."""
 
+    def shown(self, state: Any) -> Tensor | bool:
+        """Which cells of `latent` mean something now: True = all of them, False = none yet, or
+        bool [H, W]."""
+
     def committed(self, state: Any) -> Tensor | None:
         """int16 [H, W]: the step (from 1) that committed each token, 0 = still masked.
 
@@ -84,7 +88,8 @@ class TextEncoder(Protocol):
         """[len(prompts), L, width], padded to the length the image model was trained with."""
 
     def count_tokens(self, prompt: str) -> int:
-        """Tokens of the prompt before truncation, special tokens included."""
+        """Tokens of the prompt before truncation, special tokens included. Any thread may ask,
+        also while another one encodes; the same goes for `unknown_words`."""
 
     def unknown_words(self, prompt: str) -> list[str]:
         """Words of the prompt the encoder has never seen; empty where every word can be spelt."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ from models.weights import (
     shapes_of,
 )
 
+_log = logging.getLogger(__name__)
 CONFIGS: dict[str, NitroARConfig | NitroEConfig] = {
     "pocket-ar": POCKET_AR,
     "pocket-ar-joint": POCKET_AR_JOINT,
@@ -194,8 +196,8 @@ def _from_folder(folder: Path, load: Callable[..., Part], *arguments: object) ->
     try:
         return load(folder, *arguments)
     except Exception as error:  # each library and version has its own kinds
-        first = (str(error).splitlines() or [type(error).__name__])[0]
+        _log.warning("Loading %s failed", folder, exc_info=True)
         raise WeightsError(
-            f"{folder.name} could not be loaded ({first[:300]}). Its files may be incomplete: delete "
-            "the folder and download it again."
+            f"The files in {folder.name} could not be loaded ({type(error).__name__}; the log has "
+            "the details). They may be incomplete: delete the folder and download it again."
         ) from error

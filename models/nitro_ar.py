@@ -20,6 +20,7 @@ class NitroARConfig:
 
     backbone: EMMDiTConfig = field(default_factory=EMMDiTConfig)
     head: HeadConfig = field(default_factory=lambda: HeadConfig("mlp"))
+    global_head: HeadConfig | None = None  # of the joint flavour; None = like `head`
 
     @property
     def joint(self) -> bool:
@@ -51,6 +52,7 @@ POCKET_AR = NitroARConfig(
 POCKET_AR_JOINT = NitroARConfig(
     EMMDiTConfig(**_POCKET_BACKBONE, norm="rms", global_pass=True),  # type: ignore[arg-type]
     HeadConfig("transformer", width=160, depth=2, head_dim=32),
+    global_head=HeadConfig("transformer", width=160, depth=1, head_dim=32),
 )
 
 
@@ -70,9 +72,14 @@ class NitroAR(EMMDiT):
         self.full_config = config
         backbone, head = config.backbone, config.head
         if config.joint:
-            for name in ("diffloss", "diffloss_global"):
+            heads = {"diffloss": head, "diffloss_global": config.global_head or head}
+            for name, numbers in heads.items():
                 net = TransformerHead(
-                    head, backbone.channels, backbone.width, backbone.grid, backbone.position_step
+                    numbers,
+                    backbone.channels,
+                    backbone.width,
+                    backbone.grid,
+                    backbone.position_step,
                 )
                 setattr(self, name, HeadSlot(net))
         else:

@@ -52,7 +52,7 @@ def weights_file(variant: Variant, sources: Sources, progress: Progress) -> Path
         folder = Path(sources.weights)
         if not folder.is_dir():
             raise WeightsError(
-                f"NITRO_WEIGHTS is {str(folder)!r}, which is no folder. Set it to the folder that "
+                "NITRO_WEIGHTS is set to something that is no folder. Set it to the folder that "
                 f"holds {variant.weights_file}, or leave it empty to download from the Hub."
             )
         return folder / variant.weights_file
@@ -95,7 +95,8 @@ def part_folder(place: str, what: str, setting: str, progress: Progress) -> Path
         return folder
     if place.count("/") != 1 or place.startswith((".", "/", "~")):
         raise WeightsError(
-            f"The {what} {place!r} is neither a folder nor a Hub repository. Set {setting} to one."
+            f"The {what} is set to something that is neither a folder nor a Hub repository. Set "
+            f"{setting} to one."
         )
     try:
         return Path(

@@ -17,7 +17,8 @@ import torch
 from diffusers import AutoencoderDC
 from torch import Tensor
 
-from training.loop import Average, Run, autocast, pick_device, warmup_cosine
+from models.precision import pick_device
+from training.loop import Average, Run, autocast, warmup_cosine
 from training.world.render import render
 from training.world.scenes import WorldConfig, draw_scene
 

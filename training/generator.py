@@ -20,10 +20,11 @@ from transformers import LlamaConfig, LlamaModel
 
 from models.contracts import SampleSettings
 from models.nitro_ar import POCKET_AR, POCKET_AR_JOINT, NitroAR
+from models.precision import pick_device
 from models.samplers.joint import JointSampler
 from models.samplers.masked_ar import MaskedARSampler
 from training.latents import LatentSet, load_autoencoder
-from training.loop import Average, Run, autocast, pick_device, warmup_cosine
+from training.loop import Average, Run, autocast, warmup_cosine
 from training.muon import MuonAdamW
 from training.words import MAX_TOKENS, build_tokenizer
 from training.world.captions import caption

@@ -19,8 +19,9 @@ from diffusers import AutoencoderDC
 from torch import Tensor
 from torch.nn import functional as F
 
+from models.precision import pick_device
 from training.autoencoder import CONFIG
-from training.loop import autocast, pick_device
+from training.loop import autocast
 from training.world.render import render
 from training.world.scenes import Item, Scene, WorldConfig, draw_scene
 

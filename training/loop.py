@@ -17,11 +17,6 @@ from PIL import Image
 from torch import Tensor, nn
 
 
-def pick_device() -> torch.device:
-    """The GPU when there is one (CUDA or ROCm builds both answer to "cuda"), else the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
     """bf16 arithmetic where the device has units for it; elsewhere fp32 is faster."""
     if device.type == "cuda":

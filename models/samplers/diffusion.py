@@ -107,5 +107,8 @@ class DiffusionSampler:
         assert tokens is not None
         return tokens.T.unflatten(1, (side, side))
 
+    def shown(self, state: DiffusionState) -> bool:
+        return state.estimate is not None
+
     def committed(self, state: DiffusionState) -> None:
         return None

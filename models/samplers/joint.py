@@ -209,6 +209,10 @@ class JointSampler:
             tokens = torch.where(state.committed_at[:, None] > 0, tokens, state.estimate)
         return tokens.T.unflatten(1, (side, side))
 
+    def shown(self, state: JointState) -> bool:
+        """Everything, from the first flow step on: the estimate covers the whole picture."""
+        return state.estimate is not None
+
     def committed(self, state: JointState) -> Tensor:
         side = self.model.config.grid
         return state.committed_at.unflatten(0, (side, side))

@@ -166,6 +166,11 @@ class MaskedARSampler:
         side = self.model.config.grid
         return state.tokens.float().T.unflatten(1, (side, side))
 
+    def shown(self, state: MaskedARState) -> Tensor | bool:
+        """The committed cells: masked ones hold the mask token, which is no picture."""
+        done = state.step >= self.num_steps(state)
+        return True if done else state.step > 0 and self.committed(state) > 0
+
     def committed(self, state: MaskedARState) -> Tensor:
         side = self.model.config.grid
         return state.committed_at.unflatten(0, (side, side))

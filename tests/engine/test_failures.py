@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from engine import worker
 from engine.events import Failed, Finished
 from engine.failures import explain, is_out_of_memory
 from models.contracts import BrokenPicture
@@ -62,6 +63,30 @@ def test_out_of_memory_makes_batches_smaller_and_loses_nothing() -> None:
             assert isinstance(end(job), Finished)
         assert engine.status().max_batch <= 3
         assert engine.status().counters.failed == 0
+
+
+def test_the_batch_limit_rises_again_after_a_tight_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_STEPS_TO_REGAIN", 3)
+    world, hold, tight = FakeWorld(), Hold(), [True]
+
+    def short(states: Sequence[FakeState]) -> None:
+        if tight and len(states) > 2:
+            tight.clear()
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    with running(world) as engine:
+        usual = engine.status().max_batch
+        world.sampler.before_step = hold
+        jobs = [engine.submit(request(seed=0, ar_iterations=64), "me", "0")]
+        assert hold.reached.wait(10)
+        jobs += [
+            engine.submit(request(seed=i, ar_iterations=64), "me", f"{i}") for i in range(1, 10)
+        ]
+        world.sampler.before_step = short
+        hold.release()
+        for job in jobs:
+            assert isinstance(end(job), Finished)
+        assert not tight and engine.status().max_batch == usual
 
 
 def test_out_of_memory_alone_is_explained() -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 
-from engine.engine import Engine
-from engine.events import Failed, Finished, Queued
+from engine.engine import Engine, Progress
+from engine.events import Failed, Finished, Queued, Started
 from engine.limits import EngineLimits
-from tests.engine.fakes import FakeWorld, end, picture, request, running
+from models.contracts import LoadedVariant
+from tests.engine.fakes import FakeState, FakeWorld, end, picture, request, running
 
 BOTH = ("pocket-ar", "pocket-ar-joint")
 OWN, SHARED = 1024, 256
@@ -69,6 +70,34 @@ def test_requests_wait_for_a_variant_that_is_loading() -> None:
         gate.set()
         assert isinstance(end(late), Finished)
         assert engine.wait_ready(5)
+    finally:
+        gate.set()
+        engine.close()
+
+
+def test_others_are_served_while_a_variant_is_warmed() -> None:
+    world = FakeWorld()
+    gate = world.gates["pocket-ar"] = threading.Event()
+    served: list[int] = []  # steps of others, at each piece of the warm-up
+
+    def during_warm_up(states: Sequence[FakeState]) -> None:
+        served.append(engine.status().counters.steps)
+
+    def load(variant_id: str, progress: Progress) -> LoadedVariant:
+        loaded = world.load(variant_id, progress)
+        if variant_id == "pocket-ar":
+            loaded.sampler.before_step = during_warm_up
+        return loaded
+
+    engine = Engine(load, BOTH[::-1])
+    try:
+        wait_for(lambda: state_of(engine, "pocket-ar-joint") == "ready")
+        running_job = engine.submit(request(variant="pocket-ar-joint", ar_iterations=64), "me")
+        assert isinstance(running_job.next(5), Queued | Started)
+        gate.set()
+        assert engine.wait_ready(5)
+        assert isinstance(end(running_job), Finished)
+        assert len(set(served)) > 2, "no step of others between the pieces of the warm-up"
     finally:
         gate.set()
         engine.close()

@@ -187,10 +187,10 @@ def test_learning_is_bounded_and_ignores_broken_pictures() -> None:
 
 
 def test_nothing_committed_is_a_flat_neutral_picture() -> None:
-    shown = veil(torch.rand(1, 3, 32, 32), torch.zeros(1, 8, 8, dtype=torch.int16))
+    shown = veil(torch.rand(1, 3, 32, 32), torch.zeros(1, 8, 8, dtype=torch.bool))
     assert (shown == 0.5).all()
     whole = torch.rand(1, 3, 32, 32)
-    assert torch.allclose(veil(whole, torch.ones(1, 8, 8, dtype=torch.int16)), whole)
+    assert torch.allclose(veil(whole, torch.ones(1, 8, 8, dtype=torch.bool)), whole)
     assert veil(whole, None) is whole
 
 

@@ -124,3 +124,27 @@ def test_equal_seeds_share_the_noise_field_across_variants() -> None:
     a, b = start(mlp, settings(seed=11)), start(joint, settings(seed=11, ar_iterations=3))
     assert torch.equal(a.noise, b.fields[0])
     assert torch.equal(a.order, b.order)
+
+
+def test_what_is_shown_grows_with_the_tokens_and_the_joint_estimate_is_whole() -> None:
+    sampler = sampler_of("mlp")
+    state = start(sampler, settings(seed=2))
+    assert sampler.shown(state) is False
+    sampler.advance([state])
+    assert torch.equal(sampler.shown(state), sampler.committed(state) > 0)
+    for _ in range(sampler.num_steps(state) - 1):
+        sampler.advance([state])
+    assert sampler.shown(state) is True
+
+    joint = sampler_of("joint")
+    state = start(joint, settings(seed=2, ar_iterations=1))
+    joint.advance([state])
+    assert joint.shown(state) is False
+    distances = []
+    estimates = []
+    for _ in range(joint.num_steps(state) - 1):
+        joint.advance([state])
+        assert joint.shown(state) is True
+        estimates.append(joint.latent(state))
+    distances = [float((e - estimates[-1]).square().mean()) for e in estimates]
+    assert distances == sorted(distances, reverse=True), "estimates approach the picture"

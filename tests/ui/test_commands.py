@@ -7,7 +7,7 @@ import json
 import pytest
 
 import app
-from tests.ui.fake_engine import FakeEngine
+from tests.ui.world import PageWorld, start
 from ui.commands import check, serve, variants
 from ui.metadata import read_settings
 
@@ -19,7 +19,7 @@ def asked(monkeypatch):
 
     def make(variant_ids=None, every_preview=False):
         calls.append((variant_ids, every_preview))
-        return FakeEngine(step_s=0.005)
+        return start(PageWorld(), variant_ids, wait=False)
 
     monkeypatch.setattr(app, "make_engine", make)
     return calls
@@ -77,13 +77,13 @@ def test_variants_as_json_and_as_words(capsys):
 
 def test_check_answers_with_its_report(capsys):
     class Report:
-        ok = False
+        ok, picture = False, None
 
         def __str__(self) -> str:
             return "WRONG a.safetensors: truncated"
 
     options = _options(check, "--variant", "nitro-ar-gan", "--weights", "/nowhere")
-    assert check.run(options, lambda variant, folder: Report()) == 1
+    assert check.run(options, lambda variant, folder, progress: Report()) == 1
     assert "truncated" in capsys.readouterr().out
 
 

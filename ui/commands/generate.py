@@ -50,8 +50,18 @@ def run(options: argparse.Namespace, make_engine: Callable[..., Any]) -> int:
         engine.close()
 
 
+def _await(engine: Any) -> None:
+    """Until the variant is loaded, saying what is being done: a download can take minutes."""
+    said = ""
+    while not engine.wait_ready(0.5):
+        message = engine.status().variants[0].message
+        if message != said:
+            _say(message)
+            said = message
+
+
 def _draw(engine: Any, request: GenerationRequest, out: Path, steps_out: Path | None) -> int:
-    engine.wait_ready()
+    _await(engine)
     frames: list[tuple[int, Pixels]] = []  # written at the end: encoding here would lose steps
     end: Finished | None = None
     for event in engine.submit(request, "command-line").events():

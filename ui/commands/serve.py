@@ -10,6 +10,7 @@ from typing import Any
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    """The command's options; each overrides the environment variable named with it."""
     parser.add_argument("--host", default=None, help="address to listen on (NITRO_HOST)")
     parser.add_argument("--port", type=int, default=None, help="port (NITRO_PORT), default 7860")
     parser.add_argument("--share", action="store_true", help="also open a public Gradio link")
@@ -19,12 +20,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, make_engine: Callable[[list[str] | None], Any]) -> int:
+    """Serve until Ctrl+C. 1 when the address cannot be had."""
+    from ui.guard import Guard
     from ui.serve import serve
 
     wished = [name.strip() for name in (options.variants or "").split(",") if name.strip()]
     engine = make_engine(wished or None)
     host, port = where(options.host, options.port, os.environ)
     origins = os.environ.get("NITRO_ALLOWED_ORIGINS", "").split(",")
+    allowed = frozenset(origin.strip() for origin in origins if origin.strip())
+    guard = Guard(allowed, proxies(os.environ))
     try:
         server = serve(
             engine,
@@ -32,7 +37,7 @@ def run(options: argparse.Namespace, make_engine: Callable[[list[str] | None], A
             port=port,
             share=options.share,
             quiet=True,
-            allowed_origins=frozenset(origin.strip() for origin in origins if origin.strip()),
+            guard=guard,
         )
     except OSError as error:
         engine.close()
@@ -58,3 +63,11 @@ def where(host: str | None, port: int | None, environ: Any) -> tuple[str, int]:
     if port is None and not given.isdigit():
         raise SystemExit(f"NITRO_PORT has to be a number; got {given!r}.")
     return host or environ.get("NITRO_HOST") or fallback, int(given) if port is None else port
+
+
+def proxies(environ: Any) -> int:
+    """How many proxies in front are believed about who asks: NITRO_PROXIES, else Spaces' own."""
+    given = environ.get("NITRO_PROXIES") or ("1" if "SPACE_ID" in environ else "0")
+    if not given.isdecimal():
+        raise SystemExit(f"NITRO_PROXIES has to be a number; got {given!r}.")
+    return int(given)
