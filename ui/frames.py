@@ -2,7 +2,7 @@
 
     4 bytes  header length, big endian
     4 bytes  body length, big endian (0 = no picture)
-    header   UTF-8 JSON: {"slot", "event", ...}
+    header   JSON: {"slot", "event", ...}
     body     JPEG
 
 Plain enough for a browser to read with two lines of DataView.
@@ -27,7 +27,8 @@ FINISHED_QUALITY = 95  # the picture people look at longest
 
 
 def pack(header: dict[str, Any], body: bytes = b"") -> bytes:
-    head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    """One message. The header is ASCII-escaped, so that it can hold any text there is."""
+    head = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
     return PREFIX.pack(len(head), len(body)) + head + body
 
 

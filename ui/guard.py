@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import json
 import math
 import secrets
@@ -15,11 +16,12 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 MAX_BODY_BYTES = 64 * 1024
 SESSION_HEADER = "x-nitro-session"
@@ -37,13 +39,16 @@ class Refusal(Exception):
             extra,
         )
 
-    def response(self) -> JSONResponse:
+    def response(self) -> Response:
+        """As {"error": ...}, with the wait in seconds where waiting helps."""
         headers = {"cache-control": "no-store"}
         body: dict[str, Any] = {"error": self.message, **self.extra}
         if self.retry_after is not None:
             headers["retry-after"] = str(max(1, math.ceil(self.retry_after)))
             body["retry_after_s"] = round(self.retry_after, 2)
-        return JSONResponse(body, status_code=self.status, headers=headers)
+        # ASCII: what is quoted from a request may hold what UTF-8 cannot
+        text = json.dumps(body, ensure_ascii=True)
+        return Response(text, self.status, headers, media_type="application/json")
 
 
 class Sessions:
@@ -57,6 +62,7 @@ class Sessions:
         self._secret = secret or secrets.token_bytes(32)
 
     def issue(self) -> str:
+        """A new owner id with its signature, for the page to send in `SESSION_HEADER`."""
         owner = secrets.token_urlsafe(24)
         return f"{owner}.{self._sign(owner)}"
 
@@ -76,7 +82,7 @@ class Sessions:
 
 
 class RateLimit:
-    """A token bucket per owner: `burst` requests at once, `per_second` in the long run."""
+    """A token bucket per owner: `burst` at once, `per_second` in the long run."""
 
     def __init__(
         self,
@@ -89,18 +95,18 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, when
         self._lock = threading.Lock()
 
-    def take(self, owner: str) -> None:
-        """Raises `Refusal` (429) when the owner's bucket is empty."""
+    def take(self, owner: str, count: int = 1) -> None:
+        """Raises `Refusal` (429), and takes nothing, when the owner's bucket holds too little."""
         with self._lock:
             now = self._clock()
             tokens, then = self._buckets.pop(owner, (float(self._burst), now))
             tokens = min(self._burst, tokens + (now - then) * self._rate)
-            allowed = tokens >= 1
-            self._buckets[owner] = (tokens - 1 if allowed else tokens, now)
+            allowed = tokens >= count
+            self._buckets[owner] = (tokens - count if allowed else tokens, now)
             while len(self._buckets) > self._owners:
                 self._buckets.popitem(last=False)
         if not allowed:
-            wait = (1 - tokens) / self._rate
+            wait = (count - tokens) / self._rate
             raise Refusal(
                 429,
                 f"That is too many requests at once; please wait {wait:.1f} s. Nothing is lost.",
@@ -108,43 +114,108 @@ class RateLimit:
             )
 
 
-def check_origin(request: Request, allowed: frozenset[str] = frozenset()) -> None:
-    """Refuse other sites' pages (403). Programs send no Origin and pass.
+def _host_of(origin: str) -> str | None:
+    """An Origin's host and port; None for "null" and what cannot be read."""
+    try:
+        return urlsplit(origin).netloc or None
+    except ValueError:
+        return None
 
-    A browser's Sec-Fetch-Site cannot be forged by a page, so it also settles the case of a proxy
-    that rewrites Host. Otherwise Origin's host has to be the one that was asked.
+
+def _network(address: str) -> str:
+    """A visitor's address. IPv6 hands out a /64 to each household, so that counts as one."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else address
+
+
+@dataclass
+class Guard:
+    """What every way in asks of a request: its page's site, its session, its pace.
+
+    Paces hold per page, and several times that per client address, since opening pages is free.
+    `proxies` counts the proxies in front whose X-Forwarded-* headers are believed; without any,
+    whoever sends these headers is not believed.
     """
-    origin = request.headers.get("origin")
-    site = request.headers.get("sec-fetch-site")
-    if site in ("same-origin", "none") or (origin is None and site is None):
-        return
-    hosts = {request.headers.get("host", ""), request.headers.get("x-forwarded-host", "")} - {""}
-    if origin in allowed or (origin and urlsplit(origin).netloc in hosts):
-        return
-    raise Refusal(
-        403,
-        f"Requests from the page {str(origin)[:80]!r} are not allowed here; "
-        "open the canvas itself.",
+
+    allowed_origins: frozenset[str] = frozenset()
+    proxies: int = 0
+    sessions: Sessions = field(default_factory=Sessions)
+    pages: RateLimit = field(default_factory=lambda: RateLimit(10, 30))
+    addresses: RateLimit = field(default_factory=lambda: RateLimit(60, 300))
+    openings: RateLimit = field(default_factory=lambda: RateLimit(2, 120))  # sessions, by address
+    hints: RateLimit = field(default_factory=lambda: RateLimit(20, 60))
+
+    def check_origin(self, request: Request) -> None:
+        """Refuse other sites' pages (403). Programs send no Origin and pass.
+
+        A page cannot forge its browser's Sec-Fetch-Site. Browsers leave it out over plain HTTP;
+        then Origin's host has to be the one that was asked.
+        """
+        origin = request.headers.get("origin")
+        site = request.headers.get("sec-fetch-site")
+        if site in ("same-origin", "none") or (origin is None and site is None):
+            return
+        if origin in self.allowed_origins:
+            return
+        hosts = [request.headers.get("host")]
+        if self.proxies:
+            hosts.append(request.headers.get("x-forwarded-host"))
+        if site is None and origin and (host := _host_of(origin)) and host in hosts:
+            return
+        raise Refusal(
+            403,
+            f"Requests from the page {str(origin)[:80]!r} are not allowed here; "
+            "open the canvas itself.",
+        )
+
+    def open_session(self, request: Request) -> str:
+        """A session for a page that was just opened. Raises `Refusal` (429)."""
+        self.openings.take(self.address(request))
+        return self.sessions.issue()
+
+    def pace(self, request: Request, owner: str, pictures: int = 1) -> None:
+        """Count pictures that are asked for. Raises `Refusal` (429) when they are too many."""
+        self.pages.take(owner, pictures)
+        self.addresses.take(self.address(request), pictures)
+
+    def address(self, request: Request) -> str:
+        """Where the request comes from, as far as it can be known."""
+        hops = [hop.strip() for hop in request.headers.get("x-forwarded-for", "").split(",")]
+        if self.proxies and hops[0]:
+            return _network(hops[-min(self.proxies, len(hops))])
+        return _network(request.client.host if request.client else "")
+
+
+def check_size(request: Request, limit: int = MAX_BODY_BYTES) -> None:
+    """Refuse (413) a body that is declared larger than the limit."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared[:20]) > limit:
+        raise _too_big(limit)
+
+
+def _too_big(limit: int) -> Refusal:
+    return Refusal(
+        413,
+        f"The request is larger than {limit // 1024} KiB. A prompt may have 2,000 characters.",
     )
 
 
 async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> Any:
     """The body as JSON. Raises `Refusal`: 413 when over the limit, 400 when it is not JSON."""
-    too_big = Refusal(
-        413,
-        f"The request is larger than {limit // 1024} KiB. A prompt may have 2,000 characters.",
-    )
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > limit:
-        raise too_big
+    check_size(request, limit)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit:
-            raise too_big
+            raise _too_big(limit)
     try:
         return json.loads(body.decode("utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise Refusal(400, f"The request is not valid JSON: {error}.") from None
+    except ValueError:  # Python's bound on the digits of a whole number
+        raise Refusal(400, "A number in the request has too many digits.") from None
     except RecursionError:
         raise Refusal(400, "The request is not valid JSON: it is nested too deeply.") from None

@@ -20,7 +20,7 @@ from ui.fallback import Fallback
 from ui.variants import cards, limits
 
 WEB = Path(__file__).resolve().parent.parent / "assets" / "web"
-SCRIPTS = ("stream.js", "canvas.js", "settings.js", "live.js", "panel.js")
+SCRIPTS = ("stream.js", "canvas.js", "settings.js", "report.js", "live.js", "panel.js")
 TITLE = "Nitro Canvas"
 EXAMPLES = (
     "a fox on a blue background",

@@ -1,6 +1,7 @@
 """Finished pictures, kept for their owner to download.
 
-Bounded by count and bytes: the oldest go first, and one visitor cannot push out everybody else's.
+Bounded by count and bytes: the oldest go first, a page's own before those of others. The whole
+store is shared, so many busy pages do push out old pictures; their settings draw them again.
 Pictures are kept as pixels and encoded when somebody asks, which most never do.
 """
 
@@ -23,6 +24,8 @@ class Result:
 
 
 class ResultStore:
+    """Thread-safe. Names are unguessable, and still only their owner gets the picture."""
+
     def __init__(self, per_owner: int = 24, count: int = 512, max_bytes: int = 192 << 20):
         self._per_owner, self._count, self._max_bytes = per_owner, count, max_bytes
         self._kept: OrderedDict[str, Result] = OrderedDict()

@@ -9,7 +9,8 @@ from fastapi import FastAPI
 
 from ui import page as live
 from ui.fallback import Fallback
-from ui.guard import Sessions
+from ui.frontdesk import FrontDesk
+from ui.guard import Guard
 from ui.results import ResultStore
 from ui.stream import CanvasRoutes
 from ui.theme import theme
@@ -22,9 +23,11 @@ class Server:
         self._page, self.app, self.address = page, app, address
 
     def block(self) -> None:
+        """Return when the server is stopped."""
         self._page.block_thread()
 
     def close(self) -> None:
+        """Stop serving. The engine is not closed."""
         self._page.close(verbose=False)
 
 
@@ -34,12 +37,12 @@ def serve(
     port: int | None = 7860,
     share: bool = False,
     quiet: bool = False,
-    allowed_origins: frozenset[str] = frozenset(),
+    guard: Guard | None = None,
 ) -> Server:
     """Serve an engine. Returns at once; variants may still be loading, the page follows them."""
-    sessions, results = Sessions(), ResultStore()
-    routes = CanvasRoutes(engine, sessions, results, allowed_origins=allowed_origins)
-    page = live.build(engine, Fallback(engine, sessions, results))
+    guard, results, desk = guard or Guard(), ResultStore(), FrontDesk(engine)
+    routes = CanvasRoutes(engine, guard, results, desk)
+    page = live.build(engine, Fallback(guard, results, desk))
     page.queue(default_concurrency_limit=None)
     app, address, _ = page.launch(
         server_name=host,

@@ -10,10 +10,9 @@ step of a job. Leaving, aborting or stopping cancels what has not finished.
 
 from __future__ import annotations
 
-import asyncio
+import re
 import secrets
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -27,15 +26,16 @@ from starlette.types import Receive, Scope, Send
 
 from engine.events import Event, Failed, Finished, Superseded
 from engine.requests import MAX_PROMPT_CHARACTERS, GenerationRequest, InvalidRequest
-from ui.errors import queue_refusal
-from ui.frames import describe, jpeg, pack
-from ui.guard import RateLimit, Refusal, Sessions, check_origin, read_json
+from ui.frames import describe, pack
+from ui.frontdesk import FrontDesk
+from ui.guard import Guard, Refusal, read_json
 from ui.metadata import png
 from ui.results import ResultStore
-from ui.variants import describe_prompt, status
+from ui.variants import describe_prompt, loading_words, status
 
 MAX_SLOTS = 16
-MAX_SLOT_NAME = 40
+SLOT_NAME = re.compile(r"[\w .:-]{1,40}")
+HEARTBEAT_S = 10.0
 NO_STORE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -47,21 +47,20 @@ class CanvasRoutes:
     def __init__(
         self,
         engine: Any,
-        sessions: Sessions | None = None,
+        guard: Guard | None = None,
         results: ResultStore | None = None,
-        rate: RateLimit | None = None,
-        allowed_origins: frozenset[str] = frozenset(),
+        desk: FrontDesk | None = None,
+        heartbeat_s: float = HEARTBEAT_S,
     ):
         self.engine = engine
-        self.sessions = sessions or Sessions()
+        self.guard = guard or Guard()
         self.results = results or ResultStore()
-        self._rate = rate or RateLimit()
-        self._hint_rate = RateLimit(per_second=20, burst=60)
-        self._allowed_origins = allowed_origins
+        self._desk = desk or FrontDesk(engine)
+        self._heartbeat_s = heartbeat_s
         self._boot = secrets.token_hex(8)  # lets an open page notice a restarted server
-        self._encoders = ThreadPoolExecutor(2, thread_name_prefix="jpeg")
 
     def routes(self) -> list[Route]:
+        """To be put in front of the app's own."""
         return [
             Route("/canvas/session", self._guarded(self.session), methods=["POST"]),
             Route("/canvas/stream", self._guarded(self.stream), methods=["POST"]),
@@ -74,7 +73,7 @@ class CanvasRoutes:
     def _guarded(self, handler: Handler) -> Handler:
         async def checked(request: Request) -> Response:
             try:
-                check_origin(request, self._allowed_origins)
+                self.guard.check_origin(request)
                 return await handler(request)
             except Refusal as refusal:
                 return refusal.response()
@@ -82,51 +81,49 @@ class CanvasRoutes:
         return checked
 
     async def session(self, request: Request) -> Response:
-        return JSONResponse({"session": self.sessions.issue()}, headers=NO_STORE)
+        """A new session for a page that was just opened."""
+        return JSONResponse({"session": self.guard.open_session(request)}, headers=NO_STORE)
 
     async def status(self, request: Request) -> Response:
+        """The variants' cards, and which run of the server this is."""
         body = await run_in_threadpool(status, self.engine)
         return JSONResponse({"boot": self._boot, **body}, headers=NO_STORE)
 
     async def health(self, request: Request) -> Response:
+        """For containers and proxies: 503 once nothing would be drawn any more."""
+        if not self.engine.alive:
+            return PlainTextResponse("the engine has stopped", 503, headers=NO_STORE)
         return PlainTextResponse("ok", headers=NO_STORE)
 
     async def describe(self, request: Request) -> Response:
         """What a variant makes of a prompt, while it is typed."""
-        self._hint_rate.take(self.sessions.owner(request))
+        self.guard.hints.take(self.guard.sessions.owner(request))
         prompt = request.query_params.get("prompt", "")[: MAX_PROMPT_CHARACTERS + 1]
         variant = request.query_params.get("variant", "")
         try:
             body = await run_in_threadpool(describe_prompt, self.engine, variant, prompt)
-        except (InvalidRequest, KeyError) as error:
-            raise Refusal(400, str(error.args[0])) from None
+        except InvalidRequest as error:
+            raise Refusal(400, str(error)) from None
         return JSONResponse(body, headers=NO_STORE)
 
     async def result(self, request: Request) -> Response:
+        """A finished picture as PNG, for its owner."""
         name = request.path_params["name"].removesuffix(".png")
-        result = self.results.get(name, self.sessions.owner(request))
+        result = self.results.get(name, self.guard.sessions.owner(request))
         if result is None:
             raise Refusal(404, "This picture is not kept any more. Its settings draw it again.")
         body = await run_in_threadpool(png, result.image, result.settings)
         return Response(body, media_type="image/png", headers=NO_STORE)
 
     async def stream(self, request: Request) -> Response:
-        owner = self.sessions.owner(request)
+        """Draw what the body asks for; the answer is the binary stream."""
+        owner = self.guard.sessions.owner(request)
         wanted = _parse(await read_json(request))
-        self._rate.take(owner)
-        jobs: dict[str, Any] = {}
-        try:
-            for slot, generation in wanted:
-                jobs[slot] = await run_in_threadpool(self.engine.submit, generation, owner, slot)
-        except Exception as error:
-            for job in jobs.values():
-                self.engine.cancel(job)
-            if isinstance(error, InvalidRequest):
-                raise Refusal(400, str(error)) from None
-            if (refusal := queue_refusal(error)) is not None:
-                raise refusal from None
-            raise
-        return LiveStream(self.engine, jobs, partial(self._message, owner))
+        self.guard.pace(request, owner, len(wanted))
+        jobs = await self._desk.submit(owner, wanted)
+        return LiveStream(
+            jobs, partial(self._message, owner), self._waiting, self._desk.cancel, self._heartbeat_s
+        )
 
     async def _message(self, owner: str, slot: str, event: Event) -> bytes:
         """One event, encoded. Runs only for events that are about to be sent."""
@@ -136,30 +133,38 @@ class CanvasRoutes:
         if isinstance(event, Finished):
             header["result"] = self.results.add(owner, event.image, event.settings)
         if pixels is not None:
-            loop = asyncio.get_running_loop()
-            body = await loop.run_in_executor(self._encoders, jpeg, pixels, quality)
+            body = await self._desk.jpeg(pixels, quality)
             header["width"], header["height"] = pixels.shape[1], pixels.shape[0]
         return pack(header, body)
+
+    async def _waiting(self, slot: str, job: Any) -> bytes:
+        """A sign of life: what the picture waits for, if that is its variant."""
+        words = await run_in_threadpool(loading_words, self.engine, job.request.variant)
+        return pack({"slot": slot, "event": "waiting", "message": words})
 
 
 class LiveStream(Response):
     """Sends every job's events until all have ended; cancels what is left when it ends early.
 
     Not a StreamingResponse: that notices a closed connection only when it next sends, and a
-    waiting job sends nothing.
+    waiting job sends nothing. When nothing has happened for a while it says so: proxies cut
+    connections that are silent for a minute.
     """
 
     media_type = "application/octet-stream"
 
     def __init__(
         self,
-        engine: Any,
         jobs: dict[str, Any],
         message: Callable[[str, Event], Awaitable[bytes]],
+        waiting: Callable[[str, Any], Awaitable[bytes]],
+        cancel: Callable[[Any], None],
+        heartbeat_s: float,
     ):
         super().__init__(headers={**NO_STORE, "x-accel-buffering": "no"})
         del self.headers["content-length"]
-        self._engine, self._jobs, self._message = engine, jobs, message
+        self._jobs, self._message, self._waiting = jobs, message, waiting
+        self._cancel, self._heartbeat_s = cancel, heartbeat_s
         self._ended: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -173,7 +178,7 @@ class LiveStream(Response):
         finally:
             for slot, job in self._jobs.items():
                 if slot not in self._ended:
-                    self._engine.cancel(job)
+                    self._cancel(job)
 
     async def _send_all(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -183,10 +188,17 @@ class LiveStream(Response):
             async with sender:
                 for slot, job in self._jobs.items():
                     group.start_soon(self._follow, slot, job, sender.clone())
-            async for slot, event in receiver:
-                if isinstance(event, Finished | Superseded | Failed):
-                    self._ended.add(slot)
-                body = await self._message(slot, event)
+            while len(self._ended) < len(self._jobs):
+                slot, event = "", None
+                with anyio.move_on_after(self._heartbeat_s):
+                    slot, event = await receiver.receive()
+                if event is None:
+                    open_jobs = [each for each in self._jobs.items() if each[0] not in self._ended]
+                    body = b"".join([await self._waiting(*each) for each in open_jobs])
+                else:
+                    if isinstance(event, Finished | Superseded | Failed):
+                        self._ended.add(slot)
+                    body = await self._message(slot, event)
                 await send({"type": "http.response.body", "body": body, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -214,8 +226,10 @@ def _parse(body: Any) -> list[tuple[str, GenerationRequest]]:
     out: list[tuple[str, GenerationRequest]] = []
     for entry in entries:
         slot = entry.get("slot", "live") if isinstance(entry, dict) else None
-        if not isinstance(slot, str) or not 0 < len(slot) <= MAX_SLOT_NAME:
-            raise Refusal(400, f"A slot is a name of 1 to {MAX_SLOT_NAME} characters.")
+        if not isinstance(slot, str) or not SLOT_NAME.fullmatch(slot):
+            raise Refusal(
+                400, "A slot is a name of 1 to 40 letters, digits, spaces and any of _ . : -"
+            )
         if any(slot == other for other, _ in out):
             raise Refusal(400, f"The slot {slot!r} is asked for twice.")
         try:

@@ -50,6 +50,14 @@ def status(engine: Any) -> dict[str, Any]:
     return {"variants": cards(engine)}
 
 
+def loading_words(engine: Any, variant_id: str) -> str:
+    """What a picture of this variant waits for while the variant is not there yet; else ""."""
+    for entry in engine.status().variants:
+        if entry.id == variant_id and entry.state in ("waiting", "loading"):
+            return f"{entry.title} is loading: {entry.message}"
+    return ""
+
+
 def describe_prompt(engine: Any, variant: str, prompt: str) -> dict[str, Any]:
     """For the hint under the prompt. Counts are None until the variant's encoder is loaded."""
     facts = engine.describe_prompt(variant, prompt)

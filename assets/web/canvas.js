@@ -20,22 +20,23 @@ window.nitro = window.nitro || {};
     }
 
     /* Show a JPEG. While one is being decoded only the newest of the others is kept. */
-    show(blob, onPainted) {
-      this.waiting = { blob, onPainted };
+    show(blob, onPainted, onBroken) {
+      this.waiting = { blob, onPainted, onBroken };
       if (!this.decoding) this.decodeNext();
     }
 
     async decodeNext() {
       this.decoding = true;
       while (this.waiting) {
-        const { blob, onPainted } = this.waiting;
+        const { blob, onPainted, onBroken } = this.waiting;
         const { epoch } = this;
         this.waiting = null;
         let bitmap;
         try {
           bitmap = await createImageBitmap(blob);
-        } catch {
-          continue; // a frame that cannot be read is a frame less, not a blank
+        } catch { // a frame that cannot be read is a frame less, not a blank
+          if (epoch === this.epoch) onBroken?.();
+          continue;
         }
         if (epoch === this.epoch) {
           this.draw(bitmap);

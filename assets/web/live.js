@@ -4,8 +4,10 @@
 window.nitro = window.nitro || {};
 
 (function (nitro) {
+  const { fact, state, progress, time } = nitro.report;
   const PAUSE_MS = 120;
   const BACK_OFF_S = [1, 2, 4, 8, 15];
+  const FALLBACK_MS = 60000;
   const BROKEN = [0, 404, 405, 411, 415, 501, 502, 504]; // something between breaks the stream
   const REDRAW = ["variant", "ar_iterations", "flow_steps", "cfg_scale", "cfg_schedule",
     "temperature", "seed"];
@@ -19,30 +21,15 @@ window.nitro = window.nitro || {};
   let retry = null;
   let failures = 0; // in a row, to reach the server
   let brokenStreams = 0;
-  let useFallback = false;
+  let fallbackUntil = 0; // the second transport serves until then; then the first is tried again
   let composing = false;
 
   nitro.startLive = function (theStage, findPrompt) {
     stage = theStage;
+    nitro.report.root = theStage.root;
     promptBox = findPrompt;
   };
 
-  nitro.say = function (words, kind = "info") {
-    const line = stage.root.querySelector(".nc-status");
-    if (line.textContent !== words) line.textContent = words;
-    line.dataset.kind = kind;
-  };
-
-  function fact(name, text) {
-    stage.root.querySelector(`[data-fact=${name}]`).textContent = text;
-  }
-
-  function state(name) {
-    stage.root.dataset.state = name;
-    document.querySelector("#nc-main").classList.toggle("nc-running-now", name === "running");
-  }
-
-  const time = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`);
   const words = (text) => text.trim().split(/\s+/).join(" ");
 
   /* What decides the picture; previews and spaces do not. */
@@ -90,7 +77,7 @@ window.nitro = window.nitro || {};
     nitro.remember({ prompt });
     if (!words(prompt)) {
       abort();
-      state(shown ? "finished" : "idle");
+      settle("idle");
       return;
     }
     let note = "";
@@ -99,12 +86,12 @@ window.nitro = window.nitro || {};
     const card = nitro.card();
     if (card?.state === "failed") {
       abort();
-      state(shown ? "finished" : "failed");
+      settle("failed");
       nitro.say(card.message || `${card.title} is not available here.`, "error");
       return;
     }
     if (current?.key === key) return;
-    if (!current && shown === key) {
+    if (!current && shown === key && !(forced && !result.name)) {
       if (stage.root.dataset.state !== "finished") nitro.say("");
       state("finished");
       if (forced) nitro.say("This picture is already shown. Unlock the seed for another one.");
@@ -123,21 +110,27 @@ window.nitro = window.nitro || {};
     return stopped;
   }
 
+  /* Nothing runs any more: the last finished picture comes back, if there is one. */
+  function settle(otherwise) {
+    const back = stage.restoreFinished();
+    if (back) showResult();
+    state(back ? "finished" : otherwise);
+    return back;
+  }
+
   nitro.stop = function () {
     clearTimeout(pause);
     const stopped = abort();
     if (!stopped) return;
     const at = stopped.total ? ` at step ${stopped.step} of ${stopped.total}` : "";
-    const back = stage.restoreFinished();
-    if (back && result) showResult();
-    state(back ? "finished" : "stopped");
+    const back = settle("stopped");
     nitro.say(`Stopped${at}.${back ? " Showing the last finished picture." : ""}`);
   };
 
   async function start(request, key, note) {
     abort();
     const me = { request, key, controller: new AbortController(), step: 0, total: 0,
-      began: performance.now(), first: null };
+      began: performance.now(), at: 0, first: null };
     current = me;
     state("running");
     stage.root.dataset.wanted = request.prompt;
@@ -147,7 +140,7 @@ window.nitro = window.nitro || {};
     const onEvent = (header, picture) => { if (current === me) take(me, header, picture); };
     try {
       const requests = [{ slot: "live", request }];
-      const transport = useFallback ? nitro.streamGradio : nitro.streamRaw;
+      const transport = performance.now() < fallbackUntil ? nitro.streamGradio : nitro.streamRaw;
       await transport(requests, me.controller.signal, onEvent);
       failures = 0;
       if (current === me && !me.ended) throw new nitro.ServerError(0, "The stream ended early.");
@@ -156,72 +149,94 @@ window.nitro = window.nitro || {};
     }
   }
 
-  function progress(share) {
-    stage.root.querySelector(".nc-progress i").style.transform = `scaleX(${share})`;
-  }
-
   function take(me, header, picture) {
-    if (header.event === "queued" && header.position > 0) {
+    if (header.event === "queued") {
+      const card = nitro.card(me.request.variant);
       const wait = Math.max(1, Math.round(header.expected_wait_s));
-      nitro.say(`Waiting: ${header.position} before you, about ${wait} s.`);
+      if (card && card.state !== "ready") waiting(me, `${card.title} is loading.`);
+      else if (header.position > 0) {
+        waiting(me, `Waiting: ${header.position} before you, about ${wait} s.`);
+      }
+    } else if (header.event === "waiting") { // nothing has happened for some seconds
+      if (header.message) waiting(me, header.message);
     } else if (header.event === "started") {
       me.total = header.steps;
       me.weights = header.weights;
       nitro.onWeights?.(header.weights);
       fact("step", `0 / ${me.total}`);
-      if (stage.root.querySelector(".nc-status").textContent.startsWith("Waiting")) nitro.say("");
+      if (me.waits) nitro.say("");
+      nitro.onNotes?.(header.notes || [], () => current === me || shown === me.key);
     } else if (header.event === "step") {
       me.step = header.index;
       progress(header.index / header.total);
       fact("step", `${header.index} / ${header.total}`);
-      if (picture) stage.show(picture, () => painted(me, header));
-      else stage.setGrid(header.committed, header.index);
+      if (picture) {
+        stage.show(picture, () => { if (current === me) { painted(me); grid(me, header); } });
+      } else grid(me, header); // a step without a frame still counts
     } else if (header.event === "finished") {
       me.ended = true;
-      stage.show(picture, () => finished(me, header));
+      stage.show(picture, () => finished(me, header), () => unreadable(me));
     } else if (header.event === "failed") {
-      end(me, "failed");
-      nitro.say(header.message, "error");
+      fail(me, header.message);
     } else if (header.event === "superseded") {
-      end(me, shown ? "finished" : "idle");
+      end(me);
+      settle("idle");
       if (header.reason === "closed") nitro.say("The server is shutting down.", "warn");
     }
   }
 
-  function end(me, name) {
-    me.ended = true;
-    if (current === me) current = null;
-    state(name);
-    stage.setGrid(null, 0);
-    if (name !== "failed") return;
-    const kept = result && stage.restoreFinished();
-    if (kept) showResult();
-    else ["step", "first", "total", "seed"].forEach((each) => fact(each, "–"));
+  function waiting(me, text) {
+    me.waits = true;
+    nitro.say(text);
   }
 
-  function painted(me, header) {
-    if (current !== me) return;
-    if (me.first === null) {
-      me.first = performance.now() - me.began;
-      fact("first", time(me.first));
-      fact("seed", String(me.request.seed));
-      fact("total", "…");
-    }
-    stage.root.dataset.shown = me.request.prompt;
+  function end(me) {
+    me.ended = true;
+    if (current === me) current = null;
+  }
+
+  function fail(me, message) {
+    end(me);
+    if (!settle("failed")) ["step", "first", "total", "seed"].forEach((each) => fact(each, "–"));
+    state("failed");
+    nitro.say(message, "error");
+  }
+
+  function unreadable(me) {
+    if (current === me) fail(me, "The finished picture arrived damaged. Press Generate to draw it again.");
+  }
+
+  /* The newest step's grid; its frame may be painted later, or never. */
+  function grid(me, header) {
+    if (header.index < me.at) return;
+    me.at = header.index;
     stage.setGrid(header.committed, header.index);
+  }
+
+  /* The canvas shows a frame of this run: the finished picture is no longer what is seen. */
+  function painted(me) {
+    shown = null;
+    stage.root.querySelector(".nc-save").disabled = true;
+    stage.root.dataset.shown = me.request.prompt;
+    if (me.first !== null) return;
+    me.first = performance.now() - me.began;
+    fact("first", time(me.first));
+    fact("seed", String(me.request.seed));
+    fact("total", "…");
   }
 
   function finished(me, header) {
     if (current !== me) return;
-    painted(me, { committed: null, index: 0 });
-    end(me, "finished");
-    shown = me.key;
+    painted(me);
+    end(me);
     result = { name: header.result, settings: header.settings, key: me.key,
       step: `${header.steps} / ${header.steps}`, first: time(me.first),
       total: time(performance.now() - me.began) };
     stage.keepFinished();
+    stage.setGrid(null, 0);
     progress(1);
     showResult();
+    state("finished");
     const status = stage.root.querySelector(".nc-status");
     if (status.dataset.kind === "error" || !status.textContent) {
       nitro.say(`Finished: ${header.steps} ${header.steps === 1 ? "step" : "steps"}.`, "quiet");
@@ -248,17 +263,16 @@ window.nitro = window.nitro || {};
       nitro.say(`${error.message} Trying again by itself.`, "warn");
       again(me, error.retryAfter);
     } else if (served && !BROKEN.includes(error.status)) {
-      end(me, "failed");
-      nitro.say(error.message, "error");
+      fail(me, error.message);
     } else if (await reachable()) {
       if (current !== me) return;
       brokenStreams += 1;
       if (brokenStreams > 3) {
-        end(me, "failed");
-        nitro.say("The picture did not arrive. Press Generate to try again.", "error");
+        brokenStreams = 0;
+        fail(me, "The picture did not arrive. Press Generate to try again.");
         return;
       }
-      useFallback = brokenStreams > 1;
+      if (brokenStreams > 1) fallbackUntil = performance.now() + FALLBACK_MS;
       again(me, 0.1);
     } else if (current === me) {
       const wait = BACK_OFF_S[Math.min(failures, BACK_OFF_S.length - 1)];
@@ -280,18 +294,15 @@ window.nitro = window.nitro || {};
     try { return (await fetch(nitro.address("canvas/status"))).ok; } catch { return false; }
   }
 
-  nitro.save = async function () {
-    if (!result?.name) return;
-    try {
-      const response = await nitro.call(`canvas/result/${result.name}.png`);
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(await response.blob());
-      const slug = result.settings.prompt.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 48);
-      link.download = `${slug || "picture"}-${result.settings.seed}.png`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-    } catch (error) {
-      nitro.say(error.message, "error");
+  /* A restarted server has not kept the picture; its settings draw it again. */
+  nitro.onRestart = function () {
+    if (!result) return;
+    result.name = "";
+    stage.root.querySelector(".nc-save").disabled = true;
+    if (!current) {
+      nitro.say("The server was restarted. To save this picture, lock its seed and press Generate.", "warn");
     }
   };
+
+  nitro.save = () => nitro.download(result);
 })(window.nitro);

@@ -13,6 +13,7 @@ window.nitro = window.nitro || {};
   let begun = false;
   let hintTimer = null;
   let hinted = "";
+  let boot = ""; // which run of the server this page knows
 
   nitro.mount = function (root, trigger) {
     stage = new nitro.Stage(root.querySelector(".nc-stage"));
@@ -170,6 +171,7 @@ window.nitro = window.nitro || {};
       const text = card.message || `${card.title} is ${STATES[card.state] || card.state}.`;
       lines.push(line(`nc-variant-state is-${card.state}`, text));
     }
+    if (!card.embedded) lines.push(line("nc-licence", `Licence: ${card.licence}`));
     if (card.published.length) {
       const all = card.published.map((f) => `${f.name} ${f.value} (${f.device})`).join(", ");
       lines.push(line("nc-published", `Published, not measured here: ${all}. `
@@ -189,29 +191,50 @@ window.nitro = window.nitro || {};
     hint();
   };
 
+  /* What the model says about the prompt, unless the hint line says it already. */
+  nitro.onNotes = async function (notes, stillWanted) {
+    if (!notes.length) return;
+    await hint();
+    const line = find("#nc-hint-line");
+    const said = line?.textContent && line.dataset.kind === "warn";
+    if (!said && stillWanted()) nitro.say(notes.join(" "), "warn");
+  };
+
   nitro.onWeights = (weights) => { find(".nc-badge").hidden = weights !== "random"; };
 
   function paintStates() {
     document.querySelectorAll("#nc-variant label").forEach((label, i) => {
       const card = nitro.config.variants[i];
+      if (!card) return;
       label.dataset.state = card.state;
       label.title = `${card.title}: ${STATES[card.state] || card.state}`;
     });
   }
 
-  /* Variants load while the page is already open. */
+  /* Variants load while the page is already open, and servers are restarted. */
   async function followStatus() {
     if (!document.hidden) {
       try {
-        const status = await (await fetch(nitro.address("canvas/status"))).json();
-        const before = JSON.stringify(nitro.config.variants);
-        nitro.config.variants = status.variants;
-        if (before !== JSON.stringify(status.variants)) nitro.onVariant();
+        const response = await fetch(nitro.address("canvas/status"));
+        const status = await response.json();
+        if (response.ok && Array.isArray(status.variants)) takeStatus(status);
       } catch { /* the next run says that the server is gone */ }
     }
     paintStates();
-    const busy = nitro.config.variants.some((v) => ["loading", "waiting"].includes(v.state));
-    setTimeout(followStatus, busy ? 1000 : 20000);
+    const states = nitro.config.variants.map((v) => v.state);
+    // what waits while nothing loads was set aside: it waits until somebody asks for it
+    const pause = states.includes("loading") ? 1 : states.includes("waiting") ? 10 : 20;
+    setTimeout(followStatus, 1000 * pause);
   }
 
+  function takeStatus(status) {
+    if (boot && boot !== status.boot) {
+      nitro.forgetSession();
+      nitro.onRestart();
+    }
+    boot = status.boot;
+    const before = JSON.stringify(nitro.config.variants);
+    nitro.config.variants = status.variants;
+    if (before !== JSON.stringify(status.variants)) nitro.onVariant();
+  }
 })(window.nitro);

@@ -143,5 +143,7 @@ window.nitro = window.nitro || {};
     }
   }
 
-  Object.assign(nitro, { ServerError, address, call, streamRaw, streamGradio });
+  const forgetSession = () => { session = null; };
+
+  Object.assign(nitro, { ServerError, address, call, forgetSession, streamRaw, streamGradio });
 })(window.nitro);

@@ -1,4 +1,4 @@
-"""One server with the fake engine for all tests of the page, and a browser for those that ask."""
+"""One server for all tests of the page, and a browser for those that ask."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
-from tests.ui.fake_engine import FakeEngine
+from engine.engine import Engine
+from tests.ui.world import PageWorld, start
+from ui.guard import Guard, RateLimit
 
 CHROMIUM_ARGUMENTS = [
     "--headless",
@@ -28,8 +32,20 @@ CHROMIUM_ARGUMENTS = [
 
 @dataclass
 class Site:
+    """A served page, and the engine behind it."""
+
     address: str
-    engine: FakeEngine
+    engine: Engine
+
+    @property
+    def steps(self) -> int:
+        """Taken since the start."""
+        return self.engine.status().counters.steps
+
+    @property
+    def asked(self) -> int:
+        """Pictures asked for since the start."""
+        return self.engine.status().counters.submitted
 
 
 def free_port() -> int:
@@ -38,15 +54,27 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-@pytest.fixture(scope="session")
-def site() -> Iterator[Site]:
+@contextmanager
+def serving(engine: Engine, guard: Guard | None = None, **launch: Any) -> Iterator[Site]:
+    """The whole page, Gradio's server included."""
     from ui.serve import serve
 
-    engine = FakeEngine()
-    server = serve(engine, port=free_port(), quiet=True)
-    yield Site(server.address, engine)
-    server.close()
-    engine.close()
+    server = serve(engine, port=free_port(), quiet=True, guard=guard or generous(), **launch)
+    try:
+        yield Site(server.address, engine)
+    finally:
+        server.close()
+
+
+def generous() -> Guard:
+    """For tests, which all come from one address."""
+    return Guard(addresses=RateLimit(1000, 10_000), openings=RateLimit(1000, 10_000))
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    with start(PageWorld()) as engine, serving(engine) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

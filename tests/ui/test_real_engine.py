@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import io
 
 import httpx
 import pytest
-from PIL import Image
 from starlette.applications import Starlette
 
-from engine.engine import Engine
-from tests.engine.fakes import FakeWorld, colour_of
+from tests.engine.fakes import FakeWorld
+from tests.ui.world import is_of, mean_colour, start
 from ui.frames import unpack
 from ui.guard import SESSION_HEADER
 from ui.stream import CanvasRoutes
@@ -20,8 +18,7 @@ from ui.stream import CanvasRoutes
 @pytest.fixture
 def engine():
     world = FakeWorld()
-    with Engine(world.load, ["pocket-ar"]) as made:
-        made.wait_ready(30)
+    with start(world, ["pocket-ar"]) as made:
         yield made
 
 
@@ -38,11 +35,6 @@ async def draw(client: httpx.AsyncClient, prompt: str, slot: str = "live") -> li
     return list(unpack(answer.content))
 
 
-def close_to(picture: bytes, prompt: str) -> bool:
-    pixel = Image.open(io.BytesIO(picture)).convert("RGB").resize((1, 1)).getpixel((0, 0))
-    return max(abs(a - b) for a, b in zip(pixel, colour_of(prompt), strict=True)) < 16
-
-
 def test_each_stream_gets_its_own_picture(engine):
     app = Starlette(routes=CanvasRoutes(engine).routes())
 
@@ -54,7 +46,7 @@ def test_each_stream_gets_its_own_picture(engine):
                 prompt = f"visitor {number} turn {turn}"
                 end, picture = (await draw(client, prompt))[-1]
                 assert end["event"] == "finished" and end["settings"]["prompt"] == prompt
-                assert close_to(picture, prompt)
+                assert is_of(mean_colour(picture), prompt)
 
     async def all_of_them() -> None:
         await asyncio.gather(*(visit(number) for number in range(6)))

@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from tests.ui.fake_engine import colour
+from tests.ui.world import is_of, mean_colour
 from ui.frames import unpack
 from ui.guard import SESSION_HEADER
 from ui.metadata import read_settings
@@ -34,11 +34,12 @@ def draw(visitor: httpx.Client, body: dict) -> list:
 def test_a_picture_arrives_step_by_step(visitor):
     messages = draw(visitor, ask(ar_iterations=5, seed=7))
     events = [head["event"] for head, _ in messages]
-    assert events[-1] == "finished" and events.count("step") == 5
+    assert events[-1] == "finished" and 2 <= events.count("step") <= 5
     assert all(head["slot"] == "live" for head, _ in messages)
     steps = [(head, body) for head, body in messages if head["event"] == "step"]
-    assert all(body.startswith(b"\xff\xd8") for _, body in steps)
-    assert max(max(row) for row in steps[2][0]["committed"]) == 3
+    frames = [body for head, body in steps if head["index"] < 5]  # then the picture itself comes
+    assert all(body.startswith(b"\xff\xd8") for body in frames)
+    assert all(max(map(max, head["committed"])) == head["index"] for head, _ in steps)
 
 
 def test_a_whole_numbered_scale_is_still_a_real_number(visitor):
@@ -88,7 +89,7 @@ def test_sessions_cannot_be_made_up(site):
 
 
 def test_newest_wins_within_a_slot(visitor, site):
-    before = site.engine.steps_executed
+    before = site.steps
     with visitor.stream("POST", "canvas/stream", json=ask("old", ar_iterations=64)) as old:
         parts = old.iter_raw()
         next(parts)
@@ -96,26 +97,16 @@ def test_newest_wins_within_a_slot(visitor, site):
         rest = b"".join(parts)
     assert new[-1][0]["settings"]["prompt"] == "new"
     assert b'"superseded"' in rest
-    assert site.engine.steps_executed - before < 30
+    assert site.steps - before < 30
 
 
 def test_leaving_cancels(visitor, site):
     with visitor.stream("POST", "canvas/stream", json=ask(ar_iterations=64)) as answer:
         next(answer.iter_raw())
     time.sleep(0.2)
-    steps = site.engine.steps_executed
+    steps = site.steps
     time.sleep(0.2)
-    assert site.engine.steps_executed == steps
-
-
-def test_a_reader_that_stops_reading_holds_nothing_up(visitor, site):
-    slow = ask("slow", slot="a", ar_iterations=8)
-    with (
-        visitor.stream("POST", "canvas/stream", json=slow),
-        httpx.Client(base_url=site.address, timeout=10) as other,
-    ):
-        other.headers[SESSION_HEADER] = other.post("canvas/session").json()["session"]
-        assert draw(other, ask("quick", ar_iterations=2))[-1][0]["event"] == "finished"
+    assert site.steps == steps
 
 
 @pytest.mark.parametrize(
@@ -140,6 +131,20 @@ def test_a_reader_that_stops_reading_holds_nothing_up(visitor, site):
         (b'{"requests": [{"request": {"prompt": "a", "ar_iterations": 0}}]}', 400, "from 1"),
         (b'{"requests": [{"request": {"prompt": "a", "flow_steps": 1000000000}}]}', 400, "50"),
         (b'{"requests": [{"request": {"prompt": "a", "cfg_schedule": []}}]}', 400, "one of"),
+        (
+            b'{"requests": [{"request": {"prompt": "a", "seed": ' + b"9" * 5000 + b"}}]}",
+            400,
+            "digits",
+        ),
+        (
+            b'{"requests": [{"request": {"prompt": "a", "seed": ' + b"9" * 4000 + b"}}]}",
+            400,
+            "Seed",
+        ),
+        (b'{"requests": [{"request": {"prompt": "a", "\\ud800": 1}}]}', 400, "Unknown setting"),
+        (b'{"requests": [{"request": {"prompt": "a", "variant": "\\ud800"}}]}', 400, "no variant"),
+        (b'{"requests": [{"slot": "\\ud800", "request": {"prompt": "a"}}]}', 400, "slot"),
+        (b'{"requests": [{"slot": "a\\nb", "request": {"prompt": "a"}}]}', 400, "slot"),
         (b'{"requests": "' + b"x" * 100_000 + b'"}', 413, "64 KiB"),
     ],
 )
@@ -168,7 +173,9 @@ def test_too_many_slots_and_twins_are_refused(visitor):
         ({"origin": "https://evil.example"}, 403),
         ({"origin": "null"}, 403),
         ({"origin": "https://evil.example", "sec-fetch-site": "cross-site"}, 403),
-        ({"origin": "https://front.example", "x-forwarded-host": "front.example"}, 200),
+        ({"origin": "https://front.example", "x-forwarded-host": "front.example"}, 403),
+        ({"origin": "http://[::1"}, 403),
+        ({"origin": "SELF", "sec-fetch-site": "same-site"}, 403),
         ({"origin": "https://front.example", "sec-fetch-site": "same-origin"}, 200),
     ],
 )
@@ -178,19 +185,6 @@ def test_foreign_pages_are_refused(site, headers, status):
     }
     answer = httpx.post(f"{site.address}canvas/session", headers=headers)
     assert answer.status_code == status
-
-
-def test_too_fast_is_refused_with_a_wait(site):
-    with httpx.Client(base_url=site.address) as fast:
-        session = fast.post("canvas/session").json()["session"]
-        fast.headers[SESSION_HEADER] = session
-        for _ in range(45):
-            with fast.stream("POST", "canvas/stream", json=ask()) as answer:
-                if answer.status_code == 429:
-                    answer.read()
-                    break
-    assert answer.status_code == 429 and answer.headers["retry-after"] == "1"
-    assert "too many requests" in answer.json()["error"]
 
 
 def test_a_failure_is_an_event_and_the_next_picture_comes(visitor):
@@ -221,19 +215,14 @@ def test_gradio_client_draws_through_the_second_transport(site):
 
 def test_two_visitors_never_see_each_others_frames(site):
     """Frames carry the prompt's colour: 20 interleaved pictures, each stream its own colour."""
-    import io
     from concurrent.futures import ThreadPoolExecutor
-
-    from PIL import Image
 
     def visit(name: str) -> None:
         with httpx.Client(base_url=site.address, timeout=30) as client:
             client.headers[SESSION_HEADER] = client.post("canvas/session").json()["session"]
             for n in range(10):
                 _end, body = draw(client, ask(f"{name} {n}", ar_iterations=1))[-1]
-                pixel = Image.open(io.BytesIO(body)).convert("RGB").getpixel((4, 4))
-                wanted = colour(f"{name} {n}", 0)
-                assert max(abs(a - b) for a, b in zip(pixel, wanted, strict=True)) < 12
+                assert is_of(mean_colour(body), f"{name} {n}")
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(visit, ("left", "right")))
