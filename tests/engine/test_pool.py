@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from engine.engine import Engine, Progress
-from engine.events import Failed, Finished, Queued, Started
+from engine.events import Failed, Finished, Queued
 from engine.limits import EngineLimits
 from models.contracts import LoadedVariant
 from tests.engine.fakes import FakeState, FakeWorld, end, picture, request, running
@@ -76,7 +76,7 @@ def test_requests_wait_for_a_variant_that_is_loading() -> None:
 
 
 def test_others_are_served_while_a_variant_is_warmed() -> None:
-    world = FakeWorld()
+    world = FakeWorld(step_work=6)
     gate = world.gates["pocket-ar"] = threading.Event()
     served: list[int] = []  # steps of others, at each piece of the warm-up
 
@@ -92,11 +92,15 @@ def test_others_are_served_while_a_variant_is_warmed() -> None:
     engine = Engine(load, BOTH[::-1])
     try:
         wait_for(lambda: state_of(engine, "pocket-ar-joint") == "ready")
-        running_job = engine.submit(request(variant="pocket-ar-joint", ar_iterations=64), "me")
-        assert isinstance(running_job.next(5), Queued | Started)
+        jobs = [
+            engine.submit(
+                request(variant="pocket-ar-joint", ar_iterations=64, seed=n), "me", f"{n}"
+            )
+            for n in range(40)
+        ]
         gate.set()
         assert engine.wait_ready(5)
-        assert isinstance(end(running_job), Finished)
+        assert all(isinstance(end(job), Finished) for job in jobs)
         assert len(set(served)) > 2, "no step of others between the pieces of the warm-up"
     finally:
         gate.set()
