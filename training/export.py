@@ -70,6 +70,7 @@ def main() -> None:
             export_variant(args.runs / name, args.out)
     files = sorted(p for p in args.out.rglob("*") if p.suffix in (".safetensors", ".json"))
     for file in files:
+        file.chmod(0o644)  # some writers keep their files to the user who trained
         print(f"{file.relative_to(args.out)}: {file.stat().st_size / 1e6:.2f} MB")
     print(f"in all {sum(file.stat().st_size for file in files) / 1e6:.2f} MB")
 
