@@ -9,23 +9,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
 from diffusers import AutoencoderDC
 from safetensors.torch import save_file
-from torch import Tensor
 from transformers import LlamaModel
 
 from models.nitro_ar import POCKET_AR
 from training.autoencoder import CONFIG
 from training.generator import text_config
 from training.latents import LatentSet
+from training.loop import averaged
 from training.words import build_tokenizer, save_tokenizer
-
-
-def averaged(run: Path) -> dict[str, Tensor]:
-    """The averaged weights of a run."""
-    state: dict[str, Tensor] = torch.load(run / "checkpoint.pt", weights_only=True)["average"]
-    return state
 
 
 def export_autoencoder(run: Path, scale: float, out: Path) -> None:

@@ -24,7 +24,7 @@ from models.precision import pick_device
 from models.samplers.joint import JointSampler
 from models.samplers.masked_ar import MaskedARSampler
 from training.latents import LatentSet, load_autoencoder
-from training.loop import Average, Run, autocast, warmup_cosine
+from training.loop import Average, Run, autocast, averaged, warmup_cosine
 from training.muon import MuonAdamW
 from training.words import MAX_TOKENS, build_tokenizer
 from training.world.captions import caption
@@ -153,6 +153,18 @@ def joint_loss(
     return loss + 0.25 * (made.float() - velocity).square().mean()
 
 
+def warm_start(trainee: nn.Module, stored: dict[str, Tensor]) -> None:
+    """Take over every tensor of the same name and shape.
+
+    From pocket-ar to pocket-ar-joint that is the backbone: what it knows of words and pictures
+    serves both, only norms and heads differ.
+    """
+    own = trainee.state_dict()
+    fitting = {n: t for n, t in stored.items() if n in own and own[n].shape == t.shape}
+    trainee.load_state_dict({**own, **fitting})
+    print(f"starting from {len(fitting)} of {len(own)} tensors", flush=True)
+
+
 class Trainee(nn.Module):
     """Model and text encoder as one module, so that they are averaged and saved together."""
 
@@ -191,14 +203,13 @@ def train(
     trainee = Trainee(joint, encoder)
     initialise(trainee.model)
     if encoder_from is not None:
-        stored = torch.load(encoder_from / "checkpoint.pt", weights_only=True)["average"]
+        stored = averaged(encoder_from)
         encoder.load_state_dict(
             {n.removeprefix("text."): v for n, v in stored.items() if n.startswith("text.")}
         )
         encoder.requires_grad_(False)
     if start_from is not None:
-        stored = torch.load(start_from / "checkpoint.pt", weights_only=True)["average"]
-        trainee.load_state_dict(stored)
+        warm_start(trainee, averaged(start_from))
     trainee.to(device)
     average = Average(trainee, 0.9995)
     optimizer = MuonAdamW([trainee], lr, BY_ADAM)
@@ -285,7 +296,7 @@ def main() -> None:
     parser.add_argument("--autoencoder", type=Path, default=Path("runs/autoencoder"))
     parser.add_argument("--out", type=Path, help="default: runs/VARIANT")
     parser.add_argument("--encoder-from", type=Path, help="run whose text encoder is kept")
-    parser.add_argument("--start-from", type=Path, help="run to start from (a wider world)")
+    parser.add_argument("--start-from", type=Path, help="run to take fitting tensors from")
     parser.add_argument("--steps", type=int, default=40_000)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--batch", type=int, default=96)

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from models.precision import pick_device
 from training.autoencoder import CONFIG
-from training.loop import autocast
+from training.loop import autocast, averaged
 from training.world.render import render
 from training.world.scenes import Item, Scene, WorldConfig, draw_scene
 
@@ -29,7 +29,7 @@ from training.world.scenes import Item, Scene, WorldConfig, draw_scene
 def load_autoencoder(run: Path) -> AutoencoderDC:
     """The averaged autoencoder of a training run."""
     model = AutoencoderDC(**CONFIG)
-    model.load_state_dict(torch.load(run / "checkpoint.pt", weights_only=True)["average"])
+    model.load_state_dict(averaged(run))
     return model.eval()
 
 

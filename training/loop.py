@@ -122,6 +122,12 @@ class Run:
         save_sheet(self.folder / f"{name}.png", pictures, columns)
 
 
+def averaged(run: Path) -> dict[str, Tensor]:
+    """The averaged weights of a run."""
+    state: dict[str, Tensor] = torch.load(run / "checkpoint.pt", weights_only=True)["average"]
+    return state
+
+
 def save_sheet(file: Path, pictures: Tensor, columns: int = 8) -> None:
     """Write pictures [N, 3, H, W] in 0..1 as one PNG, `columns` a row."""
     count, _, height, width = pictures.shape
