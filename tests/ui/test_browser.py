@@ -405,8 +405,7 @@ def test_two_tabs_do_not_stop_each_other(context, live, site):
 
 
 @pytest.mark.parametrize("at", ["/space/x/", "/space/x", "/space/x/?__theme=dark#part"])
-def test_addresses_follow_a_proxys_prefix(live, at):
-    """Gradio tells the page its root in a <base>; with or without the final slash it holds."""
+def test_addresses_hold_with_and_without_a_final_slash(live, at):
     live.evaluate(
         "(document.querySelector('base') || document.head.appendChild("
         f"document.createElement('base'))).href = '{at}'"

@@ -101,6 +101,13 @@ def test_where_it_listens():
         serve.where(None, None, {"NITRO_PORT": "web"})
 
 
+def test_how_many_proxies_are_believed():
+    assert serve.proxies({}) == 0 and serve.proxies({"SPACE_ID": "x/y"}) == 1
+    assert serve.proxies({"SPACE_ID": "x/y", "NITRO_PROXIES": "2"}) == 2
+    with pytest.raises(SystemExit, match="NITRO_PROXIES"):
+        serve.proxies({"NITRO_PROXIES": "-1"})
+
+
 def test_variants_command_asks_about_each(capsys):
     from models.catalogue import CATALOGUE
 
