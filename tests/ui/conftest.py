@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 from engine.engine import Engine
+from tests.ui.live import Live
 from tests.ui.world import PageWorld, start
 from ui.guard import Guard, RateLimit
 
@@ -92,3 +94,23 @@ def browser():
             pytest.skip(f"No browser can be started: {error}")
         yield launched
         launched.close()
+
+
+@pytest.fixture(scope="module")
+def context(browser) -> Iterator:
+    made = browser.new_context(viewport={"width": 1280, "height": 860})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def live(context, site) -> Iterator[Live]:
+    page = context.new_page()
+    page.add_init_script(
+        "if (!sessionStorage.kept) { localStorage.clear(); sessionStorage.kept = 1; }"
+    )
+    visit = Live(page, site)
+    yield visit
+    page.close()
+    assert not visit.complaints
+    assert visit.hosts == {urlsplit(site.address).netloc}

@@ -4,119 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import pytest
 
-from tests.ui.world import is_of
-from ui.metadata import read_settings
+from tests.ui.live import PROMPT, STAGE, Live
 
 pytestmark = pytest.mark.browser
-
-STAGE = ".nc-stage"
-PROMPT = "#nc-prompt textarea"
-# Chromium's notes, the second one about this test's own reading of pixels
-QUIET = ("Autofocus processing was blocked", "Canvas2D: Multiple readback")
-
-
-class Live:
-    """A visitor's page, and what went wrong on it."""
-
-    def __init__(self, page, site):
-        self.page, self.site = page, site
-        self.complaints: list[str] = []
-        self.hosts: set[str] = set()
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
-        self.open()
-
-    def _console(self, message) -> None:
-        bad = message.type in ("error", "warning")
-        if bad and not message.text.startswith(QUIET):
-            self.complaints.append(message.text)
-
-    def open(self) -> None:
-        self.page.goto(self.site.address)
-        self.page.wait_for_selector(f"{STAGE}[data-ready=yes]", timeout=20_000)
-
-    def type(self, text: str, delay: float = 10) -> None:
-        self.page.click(PROMPT)
-        self.page.keyboard.type(text, delay=delay)
-
-    def wait(self, state: str = "finished", shown: str | None = None) -> None:
-        selector = f'{STAGE}[data-state="{state}"]'
-        if shown is not None:
-            selector += f'[data-shown="{shown}"]'
-        self.page.wait_for_selector(selector, timeout=10_000)
-
-    def evaluate(self, script: str, argument=None):
-        return self.page.evaluate(script, argument)
-
-    def colour(self) -> tuple[float, ...]:
-        """The canvas's mean colour."""
-        return tuple(
-            self.evaluate(
-                "(() => { const c = document.querySelector('.nc-picture');"
-                "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
-                "const sum = [0, 0, 0]; d.forEach((v, i) => { if (i % 4 < 3) sum[i % 4] += v; });"
-                "return sum.map((v) => 4 * v / d.length); })()"
-            )
-        )
-
-    def shows(self, prompt: str) -> bool:
-        """Whether the canvas holds this prompt's finished picture."""
-        return is_of(self.colour(), prompt)
-
-    def time_the_last_key(self, prompt: str) -> None:
-        """From now on, note the last key and the first painted frame of this prompt."""
-        self.evaluate(
-            "(prompt) => { const box = document.querySelector('#nc-prompt textarea');"
-            "box.addEventListener('keydown', () => { window.lastKey = performance.now(); });"
-            "new MutationObserver(() => { if (nitro.stage.root.dataset.shown === prompt)"
-            "window.firstFrame ??= performance.now(); }).observe(nitro.stage.root,"
-            "{ attributes: true, attributeFilter: ['data-shown'] }); }",
-            prompt,
-        )
-
-    def last_key_to_first_frame(self) -> float:
-        """Milliseconds."""
-        return self.evaluate("window.firstFrame - window.lastKey")
-
-    def overlay_pixels(self) -> int:
-        return self.evaluate(
-            "(() => { const c = document.querySelector('.nc-overlay');"
-            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
-            "let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; })()"
-        )
-
-    def status(self) -> str:
-        return self.page.inner_text(".nc-status")
-
-    def set_slow(self, iterations: int = 60) -> None:
-        self.evaluate(f"window.nitro.push({{ ar_iterations: {iterations} }})")
-        self.page.wait_for_timeout(60)
-
-
-@pytest.fixture(scope="module")
-def context(browser) -> Iterator:
-    made = browser.new_context(viewport={"width": 1280, "height": 860})
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def live(context, site) -> Iterator[Live]:
-    page = context.new_page()
-    page.add_init_script(
-        "if (!sessionStorage.kept) { localStorage.clear(); sessionStorage.kept = 1; }"
-    )
-    visit = Live(page, site)
-    yield visit
-    page.close()
-    assert not visit.complaints
-    assert visit.hosts == {urlsplit(site.address).netloc}
 
 
 def test_burst_of_keys_draws_the_last_prompt_once(live, site):
@@ -132,9 +25,14 @@ def test_burst_of_keys_draws_the_last_prompt_once(live, site):
     assert 0 < live.last_key_to_first_frame() < 2000  # target: 500 on an idle machine
 
 
-def test_one_more_character_always_counts(live):
+def test_every_change_counts_and_spaces_do_not(live, site):
     live.type("a fox")
     live.wait(shown="a fox")
+    count = site.asked
+    live.page.keyboard.type(" ")
+    live.page.wait_for_timeout(400)
+    assert site.asked == count
+    live.page.keyboard.press("Backspace")
     live.page.keyboard.press("Backspace")
     live.wait(shown="a fo")
     assert live.shows("a fo")
@@ -142,7 +40,6 @@ def test_one_more_character_always_counts(live):
 
 def test_paste_and_undo_count(live):
     live.type("a fox")
-    live.wait(shown="a fox")
     live.page.keyboard.press("Control+A")
     live.page.keyboard.press("Control+C")
     live.page.keyboard.press("End")
@@ -166,15 +63,6 @@ def test_composition_is_drawn_when_it_ends(live, site):
     assert site.asked == count
     client.send("Input.insertText", {"text": "きつね"})
     live.wait(shown="きつね")
-
-
-def test_nothing_new_costs_nothing(live, site):
-    live.type("a fox")
-    live.wait(shown="a fox")
-    count = site.asked
-    live.page.keyboard.type(" ")
-    live.page.wait_for_timeout(400)
-    assert site.asked == count
 
 
 def test_enter_rolls_the_seed_first_and_lock_keeps_it(live):
@@ -298,18 +186,6 @@ def test_hint_names_what_the_model_does_not_know(live):
     assert re.search(r"6 of 24 tokens · Pocket doesn.t know: spaceship", hint)
 
 
-def test_download_carries_the_settings(live, tmp_path):
-    live.type("a 🦊")
-    live.wait(shown="a 🦊")
-    with live.page.expect_download() as download:
-        live.page.click(".nc-save")
-    path = tmp_path / "picture.png"
-    download.value.save_as(path)
-    settings = read_settings(path)
-    assert settings["prompt"] == "a 🦊"
-    assert str(settings["seed"]) in download.value.suggested_filename
-
-
 def test_example_draws(live):
     live.page.click(".nc-examples button >> nth=0")
     live.wait(shown="a fox on a blue background")
@@ -404,11 +280,12 @@ def test_two_tabs_do_not_stop_each_other(context, live, site):
     time.sleep(0.05)
 
 
-@pytest.mark.parametrize("at", ["/space/x/", "/space/x", "/space/x/?__theme=dark#part"])
-def test_addresses_hold_with_and_without_a_final_slash(live, at):
-    live.evaluate(
-        "(document.querySelector('base') || document.head.appendChild("
-        f"document.createElement('base'))).href = '{at}'"
-    )
-    address = live.evaluate("window.nitro.address('canvas/stream')")
-    assert address == f"{live.site.address}space/x/canvas/stream"
+def test_addresses_hold_with_and_without_a_final_slash(live):
+    for at in ("/space/x/", "/space/x", "/space/x/?__theme=dark#part"):
+        live.evaluate(
+            "(at) => (document.querySelector('base') || document.head.appendChild("
+            "document.createElement('base'))).href = at",
+            at,
+        )
+        address = live.evaluate("window.nitro.address('canvas/stream')")
+        assert address == f"{live.site.address}space/x/canvas/stream"

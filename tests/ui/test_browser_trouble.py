@@ -3,84 +3,63 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from tests.ui.conftest import Site, serving
+from tests.ui.live import PROMPT, STAGE, Live
 from tests.ui.proxy import prefixed
-from tests.ui.test_browser import PROMPT, STAGE, Live
 from tests.ui.world import PageWorld, start
 from ui.metadata import read_settings
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture
-def visit(browser) -> Iterator:
-    """Opens pages, each in a browser profile of its own."""
-    opened = []
+def test_half_a_picture_never_stands_for_a_finished_one(live, site, tmp_path, monkeypatch):
+    owners = []
+    submit = site.engine.submit
 
-    def open_page(site: Site, script: str = "") -> Live:
-        context = browser.new_context(viewport={"width": 1280, "height": 860})
-        opened.append(context)
-        page = context.new_page()
-        if script:
-            page.add_init_script(script)
-        return Live(page, site)
+    def noting(request, owner, slot):
+        owners.append(owner)
+        return submit(request, owner, slot)
 
-    yield open_page
-    for context in opened:
-        context.close()
+    monkeypatch.setattr(site.engine, "submit", noting)
 
+    def half_an_owl() -> None:
+        live.page.fill(PROMPT, "an owl")
+        live.page.wait_for_selector(f'{STAGE}[data-state="running"][data-shown="an owl"]')
+        assert not live.page.is_enabled(".nc-save")
 
-def half_an_owl(live: Live) -> None:
-    """The canvas holds a finished fox, then some frames of an owl that takes long."""
-    live.type("a fox")
-    live.wait(shown="a fox")
+    def the_fox_is_back() -> None:
+        live.wait(shown="a 🦊")
+        assert live.shows("a 🦊")
+
+    live.type("a 🦊")
+    the_fox_is_back()
     live.evaluate("Object.assign(nitro.settings, { ar_iterations: 64 })")
-    live.page.fill(PROMPT, "an owl")
-    live.page.wait_for_selector(f'{STAGE}[data-state="running"][data-shown="an owl"]')
-    assert not live.page.is_enabled(".nc-save")
+    half_an_owl()
+    site.engine.cancel_owner(owners[-1])
+    the_fox_is_back()
 
-
-def test_half_a_picture_never_stands_for_a_finished_one(visit, site, tmp_path):
-    live = visit(site)
-    half_an_owl(live)
     live.page.fill(PROMPT, "")
-    live.wait(shown="a fox")
-    assert live.shows("a fox")
+    live.page.wait_for_timeout(200)
+    half_an_owl()
+    live.page.fill(PROMPT, "")
+    the_fox_is_back()
     with live.page.expect_download() as download:
         live.page.click(".nc-save")
     download.value.save_as(tmp_path / "picture.png")
-    assert read_settings(tmp_path / "picture.png")["prompt"] == "a fox"
+    settings = read_settings(tmp_path / "picture.png")
+    assert settings["prompt"] == "a 🦊"
+    assert str(settings["seed"]) in download.value.suggested_filename
 
-    live.page.fill(PROMPT, "an owl")
-    live.page.wait_for_selector(f'{STAGE}[data-state="running"][data-shown="an owl"]')
+    half_an_owl()
     live.page.click("#nc-variant label:nth-child(3)")  # a variant without weights
     live.page.wait_for_selector(".nc-status[data-kind=error]")
-    live.wait(shown="a fox")
-    assert live.shows("a fox") and not live.complaints
+    the_fox_is_back()
 
 
-def test_a_picture_that_is_cancelled_elsewhere_gives_way_to_the_finished_one(visit, site):
-    live = visit(site)
-    owners = []
-    submit = site.engine.submit
-    site.engine.submit = lambda request, owner, slot: (
-        owners.append(owner) or submit(request, owner, slot)
-    )
-    try:
-        half_an_owl(live)
-    finally:
-        del site.engine.submit
-    site.engine.cancel_owner(owners[-1])
-    live.wait(shown="a fox")
-    assert live.shows("a fox")
-
-
-def test_a_finished_picture_that_cannot_be_read_is_an_error(visit, site):
-    live = visit(site)
+def test_a_finished_picture_that_cannot_be_read_is_an_error(live):
     live.type("a fox")
     live.wait(shown="a fox")
     live.evaluate(
@@ -93,8 +72,7 @@ def test_a_finished_picture_that_cannot_be_read_is_an_error(visit, site):
     assert "damaged" in live.status() and live.shows("a fox")
 
 
-def test_steps_without_frames_count_and_show_their_grid(visit, site):
-    live = visit(site)
+def test_steps_without_frames_count_and_show_their_grid(live):
     live.evaluate("window.nitro.push({ preview_every: 0, ar_iterations: 60 })")
     live.page.wait_for_timeout(60)
     live.type("a fox")
@@ -105,46 +83,48 @@ def test_steps_without_frames_count_and_show_their_grid(visit, site):
     live.page.keyboard.press("Escape")
 
 
-def test_a_restarted_server_is_noticed(visit, site):
-    live = visit(
-        site,
-        # the page asks every second while something loads, so that this test need not wait
-        "const real = window.fetch; window.fetch = async (at, ...rest) => {"
-        "const answer = await real(at, ...rest);"
-        "if (!String(at).endsWith('canvas/status')) return answer;"
-        "const status = await answer.json(); if (window.boot) status.boot = window.boot;"
-        "if (window.broken) return new Response('{}', { status: 500 });"
-        "status.variants[1].state = 'loading'; return Response.json(status); };",
-    )
+def test_a_restarted_server_is_noticed(live):
+    """The page asks every second while something loads, so that this test need not wait."""
+    answers = {"status": 200, "boot": ""}
+
+    def status(route) -> None:
+        body = route.fetch().json()
+        body["boot"] = answers["boot"] or body["boot"]
+        body["variants"][1]["state"] = "loading"
+        body = body if answers["status"] == 200 else {"error": "no"}
+        route.fulfill(status=answers["status"], json=body)
+
+    live.page.route("**/canvas/status", status)
+    live.open()
     live.type("a fox")
     live.wait(shown="a fox")
-    live.evaluate("window.broken = true")
-    live.page.wait_for_timeout(1200)
-    live.evaluate("window.broken = false, window.boot = 'another'")
+    answers["status"] = 500
+    live.page.wait_for_event("response", lambda answer: answer.status == 500)
+    answers.update(status=200, boot="another")
     live.page.wait_for_selector(".nc-status[data-kind=warn]")
     assert "restarted" in live.status() and not live.page.is_enabled(".nc-save")
-    assert not live.complaints
+    live.complaints = [c for c in live.complaints if "500" not in c]
 
 
-def test_notes_are_said_when_the_hint_line_cannot(visit, site):
-    live = visit(site)
+def test_notes_are_said_when_the_hint_line_cannot(live):
     live.page.route("**/canvas/describe*", lambda route: route.fulfill(status=500, body="{}"))
     live.type("a zebra")
     live.wait(shown="a zebra")
     live.page.wait_for_selector(".nc-status[data-kind=warn]")
     assert "doesn't know: zebra" in live.status()
     live.page.unroute("**/canvas/describe*")
+    live.complaints = [c for c in live.complaints if "500" not in c]
     live.page.keyboard.type(" x")
     live.page.wait_for_selector("#nc-hint-line[data-kind=warn]")
     live.wait(shown="a zebra x")
     assert "zebra" not in live.status()
 
 
-def test_waiting_for_a_variant_says_so(visit, browser):
+def test_waiting_for_a_variant_says_so(context):
     world = PageWorld()
     world.gates["pocket-ar"] = threading.Event()
     with start(world, ["pocket-ar"], wait=False) as engine, serving(engine) as site:
-        live = visit(site)
+        live = Live(context.new_page(), site)
         live.type("a fox")
         live.page.wait_for_function(
             "document.querySelector('.nc-status').textContent.includes('Pocket AR is loading')"
@@ -155,19 +135,17 @@ def test_waiting_for_a_variant_says_so(visit, browser):
         live.page.close()
 
 
-def test_the_page_works_under_a_proxys_prefix(visit, browser, monkeypatch):
+def test_the_page_works_under_a_proxys_prefix(context, monkeypatch):
     monkeypatch.setenv("GRADIO_ROOT_PATH", "/space/x")
-    world = PageWorld()
     with (
-        start(world, ["pocket-ar"]) as engine,
+        start(PageWorld(), ["pocket-ar"]) as engine,
         serving(engine) as site,
         prefixed(site.address, "space/x") as address,
     ):
-        missing = []
-        page = browser.new_context().new_page()
-        page.on("response", lambda r: r.status >= 400 and missing.append(r.url))
+        page, missing = context.new_page(), []
+        page.on("response", lambda answer: answer.status >= 400 and missing.append(answer.url))
         live = Live(page, Site(address, engine))
         live.type("a fox")
         live.wait(shown="a fox")
         assert live.shows("a fox") and not missing
-        page.context.close()
+        page.close()
