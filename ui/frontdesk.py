@@ -19,7 +19,7 @@ class FrontDesk:
 
     def __init__(self, engine: Any):
         self._engine = engine
-        self._submitters = ThreadPoolExecutor(4, thread_name_prefix="submit")
+        self._submitter = ThreadPoolExecutor(1, thread_name_prefix="submit")  # first come, first in
         self._encoders = ThreadPoolExecutor(2, thread_name_prefix="jpeg")
 
     async def submit(
@@ -27,11 +27,12 @@ class FrontDesk:
     ) -> dict[str, Any]:
         """Jobs by slot: all of them or, with a `Refusal`, none.
 
-        In a thread, for the engine may be moving a variant's weights just then. Who leaves while
-        it waits leaves no job behind.
+        In a thread, for the engine may be moving a variant's weights just then; in one thread, for
+        a page's newer request must not be overtaken by its older one. Who leaves while it waits
+        leaves no job behind.
         """
         loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(self._submitters, self._submit, owner, wanted)
+        call = loop.run_in_executor(self._submitter, self._submit, owner, wanted)
         try:
             return await asyncio.shield(call)
         except asyncio.CancelledError:

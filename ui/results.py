@@ -18,6 +18,8 @@ from engine.events import Pixels
 
 @dataclass(frozen=True)
 class Result:
+    """A finished picture, whose it is, and the settings that draw it again."""
+
     owner: str
     image: Pixels
     settings: dict[str, Any]

@@ -108,8 +108,9 @@ class CanvasRoutes:
 
     async def result(self, request: Request) -> Response:
         """A finished picture as PNG, for its owner."""
-        name = request.path_params["name"].removesuffix(".png")
-        result = self.results.get(name, self.guard.sessions.owner(request))
+        owner = self.guard.sessions.owner(request)
+        self.guard.pages.take(owner)
+        result = self.results.get(request.path_params["name"].removesuffix(".png"), owner)
         if result is None:
             raise Refusal(404, "This picture is not kept any more. Its settings draw it again.")
         body = await run_in_threadpool(png, result.image, result.settings)

@@ -41,6 +41,7 @@ MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace")
 
 
 def theme() -> gr.themes.Base:
+    """Gradio's theme in this product's colours."""
     return gr.themes.Base(
         primary_hue=EMBER,
         secondary_hue=EMBER,

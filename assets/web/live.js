@@ -115,6 +115,7 @@ window.nitro = window.nitro || {};
     const back = stage.restoreFinished();
     if (back) showResult();
     state(back ? "finished" : otherwise);
+    nitro.say("");
     return back;
   }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,15 @@ class Site:
     def steps(self) -> int:
         """Taken since the start."""
         return self.engine.status().counters.steps
+
+    def rests(self, seconds: float = 15) -> bool:
+        """Whether soon nothing is drawn or waits; on an idle machine that is at once."""
+        end = time.monotonic() + seconds
+        while (status := self.engine.status()).waiting or status.running:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.02)
+        return True
 
     @property
     def asked(self) -> int:

@@ -21,7 +21,7 @@ def test_burst_of_keys_draws_the_last_prompt_once(live, site):
     live.page.keyboard.type(text, delay=60)
     live.wait(shown=text)
     assert live.shows(text)
-    assert site.steps - before <= 12 * 1.3
+    assert site.steps - before <= 2 * 12  # once, and once more where keys come late
     assert 0 < live.last_key_to_first_frame() < 2000  # target: 500 on an idle machine
 
 
@@ -104,16 +104,14 @@ def test_typing_keeps_the_seed_and_the_switch_stops_it(live, site):
 def test_escape_stops_and_brings_the_finished_picture_back(live, site):
     live.type("a fox")
     live.wait(shown="a fox")
+    before = site.steps
     live.set_slow()
     live.wait("running")
     live.page.wait_for_timeout(200)
     live.page.keyboard.press("Escape")
     live.wait("finished")
     assert "Stopped at step" in live.status() and live.shows("a fox")
-    live.page.wait_for_timeout(100)
-    steps = site.steps
-    live.page.wait_for_timeout(200)
-    assert site.steps == steps
+    assert site.rests() and site.steps - before < 60
 
 
 def test_overlay_shows_the_grid_and_can_be_switched_off(live):
@@ -197,6 +195,13 @@ def test_broken_stream_falls_back_to_gradios_own(live):
     live.type("a fox")
     live.wait(shown="a fox")
     assert live.shows("a fox")
+    live.page.unroute("**/canvas/stream")
+    live.evaluate(
+        "(now => { performance.now = () => now() + 61000; })(performance.now.bind(performance))"
+    )
+    with live.page.expect_request("**/canvas/stream"):  # a minute later it is tried again
+        live.page.keyboard.type(" b")
+    live.wait(shown="a fox b")
 
 
 def test_server_gone_is_said_and_picked_up_again(live):

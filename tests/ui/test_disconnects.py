@@ -18,7 +18,7 @@ import pytest
 
 from engine.job import Channel
 from tests.engine.fakes import FakeWorld
-from tests.ui.conftest import Site, serving
+from tests.ui.conftest import serving
 from tests.ui.world import PageWorld, is_of, mean_colour, start
 from ui.frames import unpack
 from ui.guard import SESSION_HEADER, Guard, RateLimit
@@ -35,11 +35,6 @@ def until(true: Callable[[], bool], seconds: float = 15) -> bool:
     while not true() and time.monotonic() < end:
         time.sleep(0.02)
     return true()
-
-
-def resting(site: Site) -> bool:
-    status = site.engine.status()
-    return status.waiting == status.running == 0
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +87,7 @@ def test_two_hundred_aborts_leave_the_worker_serving_everybody_his_own(quick):
 
     asyncio.run(everybody())
     assert ended["aborted"] >= 50 and ended["whole"] >= 8 * 9
-    assert until(lambda: resting(quick)) and quick.engine.alive
+    assert quick.rests() and quick.engine.alive
 
 
 def test_a_reader_that_stops_reading_holds_nothing_up(monkeypatch):
@@ -149,7 +144,7 @@ def test_leaving_the_second_transport_cancels(site):
             lines = answer.iter_lines()
             while '"step"' not in next(lines):
                 pass
-    assert until(lambda: resting(site))
+    assert site.rests()
     assert site.engine.status().counters.cancels == before + 1
 
 

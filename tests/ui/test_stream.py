@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import httpx
 import pytest
 
@@ -97,16 +95,15 @@ def test_newest_wins_within_a_slot(visitor, site):
         rest = b"".join(parts)
     assert new[-1][0]["settings"]["prompt"] == "new"
     assert b'"superseded"' in rest
-    assert site.steps - before < 30
+    assert site.steps - before < 64
 
 
 def test_leaving_cancels(visitor, site):
+    before = site.engine.status().counters.cancels
     with visitor.stream("POST", "canvas/stream", json=ask(ar_iterations=64)) as answer:
         next(answer.iter_raw())
-    time.sleep(0.2)
-    steps = site.steps
-    time.sleep(0.2)
-    assert site.steps == steps
+    assert site.rests()
+    assert site.engine.status().counters.cancels == before + 1
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ui.metadata import png
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
     parser.add_argument("--variant", required=True, help="see `variants`")
     parser.add_argument(
         "--weights", type=Path, help="folder with its files; without it, where the product looks"

@@ -14,6 +14,7 @@ from ui.metadata import png
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
     parser.add_argument("prompt", help="what to draw")
     parser.add_argument("--out", type=Path, default=Path("picture.png"), help="PNG to write")
     parser.add_argument("--steps-out", type=Path, metavar="DIR", help="write every step's frame")

@@ -10,6 +10,7 @@ from typing import Any
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
