@@ -44,6 +44,12 @@ def encode(model: AutoencoderDC, pictures: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def build(autoencoder: Path, out: Path, count: int, seed: int, config: WorldConfig) -> None:
+    checkpoint = autoencoder / "checkpoint.pt"
+    if out.exists() and out.stat().st_mtime > checkpoint.stat().st_mtime:
+        stored = LatentSet.load(out)
+        if len(stored.scenes) == count:
+            print(f"latents: {count} scenes are there already", flush=True)
+            return
     device = pick_device()
     model = load_autoencoder(autoencoder).to(device, memory_format=torch.channels_last)
     rows, thumbnails, scenes = [], [], []
