@@ -90,37 +90,43 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def browser():
-    """Debian's Chromium where there is one, else Playwright's own.
+def context(tmp_path_factory) -> Iterator:
+    """A browser with a profile on disk, so that it compiles the page's scripts once only.
 
-    Closed after each module: while it runs, this thread has a running event loop.
+    Debian's Chromium where there is one, else Playwright's own. Closed after each module: while
+    it runs, this thread has a running event loop.
     """
     playwright = pytest.importorskip("playwright.sync_api")
     path = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with playwright.sync_playwright() as started:
         try:
-            launched = started.chromium.launch(executable_path=path, args=CHROMIUM_ARGUMENTS)
+            launched = started.chromium.launch_persistent_context(
+                tmp_path_factory.getbasetemp() / "profile",
+                executable_path=path,
+                args=CHROMIUM_ARGUMENTS,
+                viewport={"width": 1280, "height": 860},
+            )
         except playwright.Error as error:
             pytest.skip(f"No browser can be started: {error}")
         yield launched
         launched.close()
 
 
-@pytest.fixture(scope="module")
-def context(browser) -> Iterator:
-    made = browser.new_context(viewport={"width": 1280, "height": 860})
+@pytest.fixture
+def page(context) -> Iterator:
+    """A new tab that remembers nothing of earlier ones, but keeps its own over a reload."""
+    made = context.new_page()
+    made.add_init_script(
+        "if (!sessionStorage.kept) { localStorage.clear(); sessionStorage.kept = 1; }"
+    )
     yield made
     made.close()
 
 
 @pytest.fixture
-def live(context, site) -> Iterator[Live]:
-    page = context.new_page()
-    page.add_init_script(
-        "if (!sessionStorage.kept) { localStorage.clear(); sessionStorage.kept = 1; }"
-    )
+def live(page, site) -> Iterator[Live]:
+    """A visitor's page, on which nothing may go wrong."""
     visit = Live(page, site)
     yield visit
-    page.close()
     assert not visit.complaints
     assert visit.hosts == {urlsplit(site.address).netloc}

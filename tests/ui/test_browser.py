@@ -232,11 +232,11 @@ def test_no_frame_is_ever_blank(live):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_phone(browser, site, scheme):
-    context = browser.new_context(
-        viewport={"width": 390, "height": 844}, color_scheme=scheme, has_touch=True
-    )
-    page = context.new_page()
+def test_phone(page, site, scheme):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.emulate_media(color_scheme=scheme)
+    touch = page.context.new_cdp_session(page)
+    touch.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
     live = Live(page, site)
     live.type("a fox on a blue background")
     live.wait(shown="a fox on a blue background")
@@ -251,7 +251,6 @@ def test_phone(browser, site, scheme):
     bright = sum(map(int, re.findall(r"\d+", background)[:3])) > 380
     assert bright == (scheme == "light")
     assert not live.complaints
-    context.close()
 
 
 def test_theme_switch_survives_a_reload(live):

@@ -147,5 +147,6 @@ def test_the_page_works_under_a_proxys_prefix(context, monkeypatch):
         live = Live(page, Site(address, engine))
         live.type("a fox")
         live.wait(shown="a fox")
-        assert live.shows("a fox") and not missing
+        own = [place for place in missing if "manifest.json" not in place]  # Gradio has none
+        assert live.shows("a fox") and not own
         page.close()
