@@ -94,7 +94,7 @@ pocket: $(DEV_READY) fonts
 	$(PY) -m training.generator --variant pocket-ar --steps $(AR_STEPS)
 	$(PY) -m training.generator --variant pocket-ar-joint --steps $(JOINT_STEPS) \
 		--encoder-from runs/pocket-ar --start-from runs/pocket-ar
-	$(PY) -m training.export
+	$(PY) -m training.export --runs runs --out assets/pocket
 
 pocket-smoke: $(DEV_READY) fonts
 	@set -eu; runs=$$(mktemp -d); trap 'rm -rf "$$runs"' EXIT; set -x; \

@@ -24,8 +24,9 @@ SCRIPTS = ("stream.js", "canvas.js", "settings.js", "report.js", "live.js", "pan
 TITLE = "Nitro Canvas"
 EXAMPLES = (
     "a fox on a blue background",
-    "an owl left of a rocket on a pink background",
-    "a cactus on a yellow background",
+    "a tiger on a green background",
+    "three bananas on a purple background",
+    "a rocket on black",
 )
 
 
