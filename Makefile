@@ -86,7 +86,7 @@ WORLD := --weights 3 2 1.5 4 2 1.5 --jitter 4
 AE_STEPS ?= 5048
 SCENES ?= 30000
 AR_STEPS ?= 2315
-JOINT_STEPS ?= 1200
+JOINT_STEPS ?= 1170
 
 pocket: $(DEV_READY) fonts
 	$(PY) -m training.autoencoder --steps $(AE_STEPS)
