@@ -135,10 +135,19 @@ def _masked_ar(model: NitroAR, variant: Variant, rows: int, costs: Costs) -> Non
     costs.stage(
         "text rows and block 0 text", passes * part["text rows once"], part["text rows once"], 0.0
     )
-    before = passes * (part["pass"] + part["last block text queries"])
-    # Ours leaves out the last block's unread rows; what remains is whatever the draw did beyond
-    # the heads.
-    costs.stage("backbone passes", before, first - heads, repeat - heads)
+    # Ours runs fewer passes, as first passes are kept: the empty prompt's always, the prompt's from
+    # the second time on. In the last block only rows that will be read ask.
+    body = part["pass"] - part["last block"]
+    runs = {"first": passes - 1, "repeat": passes - 2}
+    costs.stage(
+        "backbone but its last block", passes * body, runs["first"] * body, runs["repeat"] * body
+    )
+    costs.stage(
+        "last block",
+        passes * (part["last block"] + part["last block text queries"]),
+        first - heads - runs["first"] * body,
+        repeat - heads - runs["repeat"] * body,
+    )
     costs.stage("flow head", flow, flow, flow)
     costs.stage("head condition", steps * read * condition, read * condition, read * condition)
     costs.stage("head time", read * steps * time, 0.0, 0.0)

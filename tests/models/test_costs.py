@@ -14,6 +14,9 @@ def test_gan_picture_costs_what_is_left_after_the_exact_savings() -> None:
     for name in ("text: encode prompt", "text: encode empty prompt", "text: language-model head"):
         assert costs["stages"][name]["before"] > 0
         assert costs["stages"][name]["after_repeat"] == 0
+    for name in ("text rows and block 0 text", "last block", "head condition", "head time"):
+        row = costs["stages"][name]
+        assert row["after_repeat"] <= row["after_first"] < 0.4 * row["before"], name
 
 
 def test_joint_picture_costs_less_than_published() -> None:
