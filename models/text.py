@@ -8,6 +8,7 @@ So prompts are always padded to the full length, on the right.
 from __future__ import annotations
 
 import threading
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -39,7 +40,7 @@ class FastTokenizer:
 
     def ids(self, prompt: str) -> list[int]:
         with self._lock:
-            ids: list[int] = self._tokenizer(prompt)["input_ids"]
+            ids: list[int] = self._tokenizer(prompt, verbose=False)["input_ids"]
         return ids
 
     def unknown_words(self, prompt: str) -> list[str]:
@@ -47,10 +48,15 @@ class FastTokenizer:
         if unknown is None:
             return []
         with self._lock:
-            encoded = self._tokenizer(prompt, return_offsets_mapping=True)
+            encoded = self._tokenizer(prompt, return_offsets_mapping=True, verbose=False)
         pairs = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
         words = (prompt[a:b] for token, (a, b) in pairs if token == unknown)
-        return list(dict.fromkeys(word for word in words if any(c.isalnum() for c in word)))
+        # Letters, digits and symbols such as emoji count as words; punctuation does not.
+        return list(dict.fromkeys(word for word in words if any(map(_says_something, word))))
+
+
+def _says_something(character: str) -> bool:
+    return character.isalnum() or unicodedata.category(character) == "So"
 
 
 class ByteTokenizer:

@@ -39,8 +39,20 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     """Lower-cased words and punctuation; a begin token in front, right padding."""
     ids = {word: index for index, word in enumerate(vocabulary())}
     tokenizer = Tokenizer(models.WordLevel(ids, unk_token=UNKNOWN))
+    # A glyph of the world says its name, with or without the mark that asks for its colours.
+    glyphs = [
+        normalizers.Replace(glyph, f" {name} ")
+        for name, emoji in OBJECTS.items()
+        for glyph in dict.fromkeys((emoji, emoji.rstrip("\ufe0f")))
+    ]
     tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+        [
+            *glyphs,
+            normalizers.Replace("\ufe0f", ""),
+            normalizers.NFKD(),
+            normalizers.StripAccents(),
+            normalizers.Lowercase(),
+        ]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.TemplateProcessing(

@@ -230,9 +230,10 @@ window.nitro = window.nitro || {};
     if (current !== me) return;
     painted(me);
     end(me);
+    const again = header.timings.device_ms === 0;  // drawn before: these are no times of drawing
     result = { name: header.result, settings: header.settings, key: me.key,
-      step: `${header.steps} / ${header.steps}`, first: time(me.first),
-      total: time(performance.now() - me.began) };
+      step: `${header.steps} / ${header.steps}`, first: again ? "kept" : time(me.first),
+      total: again ? "kept" : time(performance.now() - me.began) };
     stage.keepFinished();
     stage.setGrid(null, 0);
     progress(1);
@@ -240,7 +241,8 @@ window.nitro = window.nitro || {};
     state("finished");
     const status = stage.root.querySelector(".nc-status");
     if (status.dataset.kind === "error" || !status.textContent) {
-      nitro.say(`Finished: ${header.steps} ${header.steps === 1 ? "step" : "steps"}.`, "quiet");
+      nitro.say(again ? "Drawn before with these settings, so shown at once."
+        : `Finished: ${header.steps} ${header.steps === 1 ? "step" : "steps"}.`, "quiet");
     }
     brokenStreams = 0;
   }
@@ -278,8 +280,9 @@ window.nitro = window.nitro || {};
     } else if (current === me) {
       const wait = BACK_OFF_S[Math.min(failures, BACK_OFF_S.length - 1)];
       failures += 1;
-      nitro.say("The server cannot be reached. Your prompt, settings and picture are kept. "
-        + `Trying again in ${wait} s.`, "error");
+      if (stage.restoreFinished()) showResult();
+      nitro.countDown("The server cannot be reached. Your prompt, settings and picture are kept.",
+        wait);
       state("offline");
       again(me, wait);
     }

@@ -58,6 +58,9 @@ window.nitro = window.nitro || {};
       event.stopPropagation();
       nitro.generate();
     }, true);
+    document.addEventListener("keypress", (event) => {  // Gradio would submit and eat the line
+      if (event.target === box && event.key === "Enter" && event.shiftKey) event.stopPropagation();
+    }, true);
     document.addEventListener("keydown", (event) => {
       if (event.isComposing) return;
       if (event.key === "Escape") nitro.stop();

@@ -29,6 +29,21 @@ window.nitro = window.nitro || {};
     line.dataset.kind = kind;
   };
 
+  /* Says when the next try is, second by second, until something else is said. */
+  nitro.countDown = function (words, seconds) {
+    const until = performance.now() + seconds * 1000;
+    let told = "";
+    const tell = () => {
+      const left = Math.ceil((until - performance.now()) / 1000);
+      const line = report.root.querySelector(".nc-status");
+      if (left < 1 || (told && line.textContent !== told)) return void clearInterval(clock);
+      told = `${words} Trying again in ${left} s.`;
+      nitro.say(told, "error");
+    };
+    const clock = setInterval(tell, 1000);
+    tell();
+  };
+
   nitro.download = async function (result) {
     if (!result?.name) return;
     try {

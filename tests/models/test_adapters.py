@@ -73,6 +73,12 @@ def test_tokenisers_are_never_borrowed_twice() -> None:
     assert not wrong
 
 
+def test_emoji_of_the_world_say_their_names_and_others_are_unknown() -> None:
+    tokenizer = FastTokenizer(build_tokenizer())
+    assert tokenizer.ids("🦊 and ❤️") == tokenizer.ids("fox and heart")
+    assert tokenizer.unknown_words("🦊 🗿!") == ["🗿"]
+
+
 def test_special_words_are_not_special_in_a_prompt() -> None:
     tokenizer = FastTokenizer(build_tokenizer())
     assert tokenizer.ids("")[0] == tokenizer.ids("a fox")[0]

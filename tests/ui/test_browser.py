@@ -217,6 +217,30 @@ def test_server_gone_is_said_and_picked_up_again(live):
     live.complaints = [c for c in live.complaints if "ERR_FAILED" not in c]
 
 
+def test_server_lost_halfway_brings_the_finished_picture_back(live):
+    live.type("a fox")
+    live.wait(shown="a fox")
+    live.set_slow()
+    live.wait("running")
+    live.page.wait_for_timeout(200)
+    live.page.route("**/canvas/**", lambda route: route.abort())
+    live.page.keyboard.type(" y")
+    live.wait("offline")
+    assert live.shows("a fox") and "Trying again in" in live.status()
+    live.complaints = [c for c in live.complaints if "ERR_FAILED" not in c]
+
+
+def test_shift_and_enter_start_a_new_line(live):
+    live.type("a fox")
+    live.page.keyboard.press("Shift+Enter")
+    live.page.keyboard.type("on red")
+    assert live.page.input_value(PROMPT) == "a fox\non red"
+    live.page.wait_for_function(
+        "nitro.stage.root.dataset.state === 'finished'"
+        " && nitro.stage.root.dataset.shown.replace(/\\s+/, ' ') === 'a fox on red'"
+    )
+
+
 def test_no_frame_is_ever_blank(live):
     live.type("a fox")
     live.wait(shown="a fox")

@@ -51,3 +51,16 @@ def test_unknown_word_is_hinted(visit) -> None:
     visit.page.wait_for_function(
         "document.querySelector('#nc-hint-line').innerText.includes('zeppelin')", timeout=5000
     )
+
+
+def test_a_picture_drawn_before_shows_no_times(visit) -> None:
+    live = visit
+    live.type("a fox")
+    live.wait(shown="a fox")
+    live.page.keyboard.type(" z")
+    live.wait(shown="a fox z")
+    live.page.keyboard.press("Backspace")
+    live.page.keyboard.press("Backspace")
+    live.wait(shown="a fox")
+    assert "Drawn before" in live.status()
+    assert live.page.inner_text("[data-fact=total]") == "kept"

@@ -16,15 +16,18 @@ from ui.metadata import png
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("prompt", help="what to draw")
-    parser.add_argument("--out", type=Path, default=Path("picture.png"), help="PNG to write")
+    parser.add_argument(
+        "--out", type=Path, default=Path("picture.png"), help="PNG to write (picture.png)"
+    )
     parser.add_argument("--steps-out", type=Path, metavar="DIR", help="write every step's frame")
     parser.add_argument("--variant", default="pocket-ar", help="see `variants`")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--ar-iterations", type=int, default=None)
-    parser.add_argument("--flow-steps", type=int, default=None)
-    parser.add_argument("--cfg-scale", type=float, default=None)
+    own = "default: the variant's own"
+    parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument("--ar-iterations", type=int, help=f"rounds of committing tokens; {own}")
+    parser.add_argument("--flow-steps", type=int, help=f"from noise to a token; {own}")
+    parser.add_argument("--cfg-scale", type=float, help=f"pull of the prompt, 1 = off; {own}")
     parser.add_argument("--cfg-schedule", choices=("constant", "linear"), default="constant")
-    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--temperature", type=float, default=1.0, help="of the noise; default: 1")
 
 
 def run(options: argparse.Namespace, make_engine: Callable[..., Any]) -> int:

@@ -39,9 +39,12 @@ def run(options: argparse.Namespace, make_engine: Callable[[list[str] | None], A
             quiet=True,
             guard=guard,
         )
-    except OSError as error:
+    except OSError:
         engine.close()
-        print(f"The page could not be opened on {host}:{port}: {error}")
+        print(
+            f"The page could not be opened on port {port} of {host}. Is the port in use? Choose "
+            "another one with --port or NITRO_PORT."
+        )
         return 1
     shown = "127.0.0.1" if host == "0.0.0.0" else host
     print(f"Nitro Canvas is at http://{shown}:{port}  (Ctrl+C ends it)", flush=True)
