@@ -7,6 +7,7 @@ So prompts are always padded to the full length, on the right.
 
 from __future__ import annotations
 
+import string
 import threading
 import unicodedata
 from collections.abc import Sequence
@@ -50,7 +51,9 @@ class FastTokenizer:
         with self._lock:
             encoded = self._tokenizer(prompt, return_offsets_mapping=True, verbose=False)
         pairs = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
-        words = (prompt[a:b] for token, (a, b) in pairs if token == unknown)
+        words = (
+            prompt[a:b].strip(string.punctuation) for token, (a, b) in pairs if token == unknown
+        )
         # Letters, digits and symbols such as emoji count as words; punctuation does not.
         return list(dict.fromkeys(word for word in words if any(map(_says_something, word))))
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 import app
+from engine.requests import find_variant
 from tests.ui.world import PageWorld, start
 from ui.commands import check, serve, variants
 from ui.metadata import read_settings
@@ -31,7 +32,10 @@ def test_generate_writes_the_picture_with_its_settings(asked, tmp_path, capsys):
     assert app.main([*arguments, "--temperature", "0.5", "--cfg-schedule", "linear"]) == 0
     settings = read_settings(out)
     assert settings["prompt"] == "a fox 🦊" and settings["seed"] == 5
-    assert settings["ar_iterations"] == 4 and settings["cfg_scale"] == 2.0
+    assert (
+        settings["ar_iterations"] == 4
+        and settings["cfg_scale"] == find_variant("pocket-ar").cfg_scale
+    )
     assert settings["temperature"] == 0.5 and settings["cfg_schedule"] == "linear"
     assert asked == [(["pocket-ar"], False)]
     assert "seed 5" in capsys.readouterr().out
