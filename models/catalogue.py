@@ -6,7 +6,7 @@ Published figures are the publishers' own and carry the device they were measure
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Family = Literal["nitro-ar", "nitro-e"]
@@ -88,6 +88,30 @@ _E_LICENCE = (
 )
 _ONE = StepRange(1, 1, 1)  # diffusion has no AR iterations
 _POCKET_LICENCE = "Trained here on Noto Color Emoji (SIL OFL 1.1); see assets/pocket/README.md."
+
+_NITRO_E = Variant(
+    id="nitro-e",
+    family="nitro-e",
+    title="Nitro-E",
+    summary="AMD, 512 px: E-MMDiT diffusion, 20 steps with guidance.",
+    sampler="diffusion",
+    resolution=512,
+    grid=16,
+    ar_iterations=_ONE,
+    flow_steps=StepRange(20, 1, 50),
+    cfg_scale=4.5,
+    weights_file="Nitro-E-512px.safetensors",
+    text_encoder="llama-3.2-1b",
+    autoencoder="dc-ae-f32c32",
+    licence=_E_LICENCE,
+    hub_repo="amd/Nitro-E",
+    parameters_m=304,
+    published=(
+        PublishedFigure("latency", "398 ms", "MI300X", _E_BLOG),
+        PublishedFigure("throughput, batch 32", "18.8 pictures/s", "MI300X", _E_BLOG),
+        PublishedFigure("GenEval", "0.66", "MI300X", _E_BLOG),
+    ),
+)
 
 CATALOGUE: tuple[Variant, ...] = (
     Variant(
@@ -171,92 +195,41 @@ CATALOGUE: tuple[Variant, ...] = (
             PublishedFigure("GenEval", "0.60", "MI325X", _NITRO_BLOG),
         ),
     ),
-    Variant(
-        id="nitro-e",
-        family="nitro-e",
-        title="Nitro-E",
-        summary="AMD, 512 px: E-MMDiT diffusion, 20 steps with guidance.",
-        sampler="diffusion",
-        resolution=512,
-        grid=16,
-        ar_iterations=_ONE,
-        flow_steps=StepRange(20, 1, 50),
-        cfg_scale=4.5,
-        weights_file="Nitro-E-512px.safetensors",
-        text_encoder="llama-3.2-1b",
-        autoencoder="dc-ae-f32c32",
-        licence=_E_LICENCE,
-        hub_repo="amd/Nitro-E",
-        parameters_m=304,
-        published=(
-            PublishedFigure("latency", "398 ms", "MI300X", _E_BLOG),
-            PublishedFigure("throughput, batch 32", "18.8 pictures/s", "MI300X", _E_BLOG),
-            PublishedFigure("GenEval", "0.66", "MI300X", _E_BLOG),
-        ),
-    ),
-    Variant(
+    _NITRO_E,
+    replace(
+        _NITRO_E,
         id="nitro-e-dist",
-        family="nitro-e",
         title="Nitro-E 4-step",
         summary="AMD, 512 px: distilled E-MMDiT, 4 steps without guidance.",
-        sampler="diffusion",
-        resolution=512,
-        grid=16,
-        ar_iterations=_ONE,
         flow_steps=StepRange(4, 1, 50),
         cfg_scale=1.0,
         weights_file="Nitro-E-512px-dist.safetensors",
-        text_encoder="llama-3.2-1b",
-        autoencoder="dc-ae-f32c32",
-        licence=_E_LICENCE,
-        hub_repo="amd/Nitro-E",
-        parameters_m=304,
         published=(
             PublishedFigure("latency", "99 ms", "MI300X", _E_BLOG),
             PublishedFigure("throughput, batch 32", "39.4 pictures/s", "MI300X", _E_BLOG),
             PublishedFigure("GenEval", "0.67", "MI300X", _E_BLOG),
         ),
     ),
-    Variant(
+    replace(
+        _NITRO_E,
         id="nitro-e-grpo",
-        family="nitro-e",
         title="Nitro-E GRPO",
         summary="AMD, 512 px: Nitro-E with its reinforcement-learnt adapter merged.",
-        sampler="diffusion",
-        resolution=512,
-        grid=16,
-        ar_iterations=_ONE,
-        flow_steps=StepRange(20, 1, 50),
-        cfg_scale=4.5,
-        weights_file="Nitro-E-512px.safetensors",
         lora_folder="ckpt_grpo_512px",
-        text_encoder="llama-3.2-1b",
-        autoencoder="dc-ae-f32c32",
-        licence=_E_LICENCE,
-        hub_repo="amd/Nitro-E",
-        parameters_m=304,
         published=(
             PublishedFigure("latency", "398 ms", "MI300X", _E_BLOG),
             PublishedFigure("GenEval", "0.72", "MI300X", _E_BLOG),
         ),
     ),
-    Variant(
+    replace(
+        _NITRO_E,
         id="nitro-e-1024",
-        family="nitro-e",
         title="Nitro-E 1024",
         summary="AMD, 1024 px: E-MMDiT diffusion, 20 steps with guidance.",
-        sampler="diffusion",
         resolution=1024,
         grid=32,
-        ar_iterations=_ONE,
-        flow_steps=StepRange(20, 1, 50),
-        cfg_scale=4.5,
         weights_file="Nitro-E-1024px.safetensors",
-        text_encoder="llama-3.2-1b",
-        autoencoder="dc-ae-f32c32",
-        licence=_E_LICENCE,
-        hub_repo="amd/Nitro-E",
-        parameters_m=304,
+        published=(),
     ),
 )
 
