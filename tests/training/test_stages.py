@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from training import autoencoder
-from training.generator import mask_ratios, masked
 from training.loop import Run
+from training.losses import mask_ratios, masked
 from training.muon import orthogonalised
 
 
