@@ -12,7 +12,6 @@ from typing import TypeVar
 import torch
 from diffusers import AutoencoderDC
 from transformers import LlamaConfig, LlamaModel
-from transformers.utils.logging import disable_progress_bar
 
 from models.autoencoder import DCAutoencoder
 from models.catalogue import Variant, find_variant
@@ -43,7 +42,6 @@ from models.weights import (
 )
 
 _log = logging.getLogger(__name__)
-disable_progress_bar()  # transformers' own; progress is reported through the callback
 CONFIGS: dict[str, NitroARConfig | NitroEConfig] = {
     "pocket-ar": POCKET_AR,
     "pocket-ar-joint": POCKET_AR_JOINT,

@@ -46,21 +46,15 @@ class DiffusionSampler:
         return settings.cfg_scale > 1.0
 
     def start(
-        self, settings: SampleSettings, prompt: Tensor, unconditional: Tensor
-    ) -> DiffusionState:
-        config = self.model.config
-        random = draw(settings.seed, config.tokens, config.channels)
-        return self.start_from(random, settings, prompt, unconditional)
-
-    def start_from(
         self,
-        random: Randomness,
         settings: SampleSettings,
         prompt: Tensor,
         unconditional: Tensor,
+        random: Randomness | None = None,
     ) -> DiffusionState:
-        """A new sample from given random numbers."""
-        guided = settings.cfg_scale > 1.0
+        """A new sample; its random numbers come from the seed unless they are given."""
+        config, guided = self.model.config, settings.cfg_scale > 1.0
+        random = random or draw(settings.seed, config.tokens, config.channels)
         return DiffusionState(
             settings=settings,
             texts=(unconditional, prompt) if guided else (prompt,),

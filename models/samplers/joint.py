@@ -72,21 +72,17 @@ class JointSampler:
         return settings.cfg_scale != 1.0
 
     def start(
-        self, settings: SampleSettings, prompt: PromptContext, unconditional: PromptContext
-    ) -> JointState:
-        config = self.model.config
-        random = draw(settings.seed, config.tokens, config.channels, settings.ar_iterations)
-        return self.start_from(random, settings, prompt, unconditional)
-
-    def start_from(
         self,
-        random: Randomness,
         settings: SampleSettings,
         prompt: PromptContext,
         unconditional: PromptContext,
+        random: Randomness | None = None,
     ) -> JointState:
-        """A new sample from given random numbers."""
+        """A new sample; its random numbers come from the seed unless they are given."""
         config, mask = self.model.config, self.model.mask_token
+        random = random or draw(
+            settings.seed, config.tokens, config.channels, settings.ar_iterations
+        )
         scales = guidance_scales(
             settings.cfg_scale, settings.cfg_schedule, config.tokens, settings.ar_iterations
         )

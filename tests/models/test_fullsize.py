@@ -53,11 +53,11 @@ def test_gan(model: NitroAR) -> None:
         sampler.prompt_context(rule_input(name, 1, 128, 2048)[0])
         for name in ("input:text_cond", "input:text_uncond")
     )
-    state = sampler.start_from(
-        Randomness(field, order, torch.zeros(1, 32)),
+    state = sampler.start(
         SampleSettings(seed=0, ar_iterations=2, flow_steps=3, cfg_scale=4.0),
         prompt,
         empty,
+        Randomness(field, order, torch.zeros(1, 32)),
     )
     for _ in range(2):
         sampler.advance([state])

@@ -174,11 +174,11 @@ def test_masked_ar_sampler(gan: NitroAR, name: str) -> None:
             positions = rule_order(row)[after:before].sort().values
             fields[row, positions] = draws[row]
     states = [
-        sampler.start_from(
-            Randomness(fields[row : row + 1], rule_order(row), torch.zeros(1, 32)),
+        sampler.start(
             settings,
             sampler.prompt_context(text[row]),
             empty,
+            Randomness(fields[row : row + 1], rule_order(row), torch.zeros(1, 32)),
         )
         for row in range(batch)
     ]
@@ -200,11 +200,11 @@ def test_joint_sampler(joint: NitroAR, name: str) -> None:
         [rule_input(f"noise:{k + 1}", batch, 256, 32) for k in range(settings.ar_iterations)], dim=1
     )  # [B, iterations, T, C]
     states = [
-        sampler.start_from(
-            Randomness(fields[row], rule_order(row), thumbnails[row]),
+        sampler.start(
             settings,
             sampler.prompt_context(text[row]),
             empty,
+            Randomness(fields[row], rule_order(row), thumbnails[row]),
         )
         for row in range(batch)
     ]

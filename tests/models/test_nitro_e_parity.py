@@ -97,11 +97,11 @@ def test_sampler(name: str, request: pytest.FixtureRequest) -> None:
         for kind in ("cond", "uncond")
     )
     noise = rows(rule_input("noise:0", 1, 32, 16, 16))
-    state = sampler.start_from(
-        Randomness(noise, torch.arange(256), torch.zeros(1, 32)),
+    state = sampler.start(
         SampleSettings(seed=0, ar_iterations=1, flow_steps=int(steps), cfg_scale=float(scale)),
         prompt,
         empty,
+        Randomness(noise, torch.arange(256), torch.zeros(1, 32)),
     )
     for _ in range(sampler.num_steps(state)):
         sampler.advance([state])
