@@ -132,13 +132,13 @@ def progress_bar(progress: Progress) -> type[tqdm]:
         def __init__(self, *args: object, **kwargs: object) -> None:
             kwargs.pop("name", None)  # huggingface_hub's own argument
             super().__init__(*args, **{**kwargs, "disable": True})  # type: ignore[arg-type]
-            self.whole = kwargs.get("total") or 0
 
         def update(self, n: float | None = 1) -> None:
             self.n += n or 0
-            if isinstance(self.whole, int | float) and self.whole > 10**6:
-                part = min(self.n / self.whole, 1.0)
-                progress(part, f"downloading {self.n / 1e6:,.0f} of {self.whole / 1e6:,.0f} MB")
+            whole = self.total or 0  # of a snapshot it grows while its files become known
+            if whole > 10**6:
+                part = min(self.n / whole, 1.0)
+                progress(part, f"downloading {self.n / 1e6:,.0f} of {whole / 1e6:,.0f} MB")
 
     return Reporter
 

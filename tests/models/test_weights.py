@@ -15,7 +15,7 @@ from models.emmdit import EMMDiTConfig
 from models.heads import HeadConfig
 from models.loading import Loader
 from models.nitro_ar import NitroAR, NitroARConfig
-from models.sources import Sources, part_folder, weights_file
+from models.sources import Sources, part_folder, progress_bar, weights_file
 from models.weights import WeightsError, random_tensors, read_weights, shapes_of
 
 TINY = NitroARConfig(
@@ -101,6 +101,16 @@ def test_gated_text_encoder_names_the_licence_page(monkeypatch: pytest.MonkeyPat
         part_folder("meta-llama/Llama-3.2-1B", "text encoder", "NITRO_TEXT_ENCODER", print)
     assert "https://huggingface.co/meta-llama/Llama-3.2-1B" in str(caught.value)
     assert "NITRO_TEXT_ENCODER" in str(caught.value)
+
+
+def test_download_progress_follows_a_growing_total() -> None:
+    told: list[tuple[float, str]] = []
+    bar = progress_bar(lambda part, what: told.append((part, what)))(total=0, name="x")
+    bar.update(10)
+    bar.total = 4 * 10**6
+    bar.update(10**6 - 10)
+    bar.update(10**6)
+    assert told == [(0.25, "downloading 1 of 4 MB"), (0.5, "downloading 2 of 4 MB")]
 
 
 def test_text_encoder_that_is_neither_folder_nor_repository() -> None:
