@@ -18,7 +18,7 @@ from diffusers import AutoencoderDC
 from torch import Tensor
 
 from models.precision import pick_device
-from training.loop import Average, Run, autocast, warmup_cosine
+from training.loop import Average, Run, autocast, averaged, warmup_cosine
 from training.world.render import render
 from training.world.scenes import WorldConfig, draw_scene
 
@@ -39,26 +39,33 @@ CONFIG = {
     "decoder_norm_types": "rms_norm",
     "decoder_act_fns": "silu",
 }
-# The autoencoder sees more sizes and places than the generators, so that the world can widen.
-WORLD = WorldConfig(jitter=12, lattice=1, single_sizes=(72, 84, 96, 108), shade=24)
-CROP = 64
+# Half of what the autoencoder sees is the generators' world, the other half has more sizes and
+# places, so that pictures a user draws or uploads come through as well.
+WORLD = WorldConfig()
+FREE_WORLD = WorldConfig(jitter=6, lattice=1, single_sizes=(64, 76, 92, 104), shade=24)
+CROP, CELL = 64, 16
 
 
 def crops(rng: Random, count: int, per_scene: int = 2) -> Tensor:
-    """Random 64-px crops of random scenes, [count, 3, 64, 64] in -1..1."""
+    """Random 64-px crops of random scenes, [count, 3, 64, 64] in -1..1.
+
+    Crops of the generators' world are cut at latent cells, as the encoder will meet them.
+    """
     out = np.empty((count, CROP, CROP, 3), dtype=np.float32)
     for index in range(count):
         if index % per_scene == 0:
-            picture = render(draw_scene(rng, WORLD))
-        top, left = rng.randint(0, 128 - CROP), rng.randint(0, 128 - CROP)
+            free = rng.random() < 0.5
+            picture = render(draw_scene(rng, FREE_WORLD if free else WORLD))
+        step = 1 if free else CELL
+        top, left = (step * rng.randint(0, (128 - CROP) // step) for _ in range(2))
         out[index] = picture[top : top + CROP, left : left + CROP]
     return torch.from_numpy(out).permute(0, 3, 1, 2) * 2 - 1
 
 
-def scenes(seed: int, count: int) -> Tensor:
+def scenes(seed: int, count: int, world: WorldConfig) -> Tensor:
     """Whole unseen scenes, [count, 3, 128, 128] in -1..1."""
     rng = Random(seed)
-    pictures = np.stack([render(draw_scene(rng, WORLD)) for _ in range(count)])
+    pictures = np.stack([render(draw_scene(rng, world)) for _ in range(count)])
     return torch.from_numpy(pictures).permute(0, 3, 1, 2) * 2 - 1
 
 
@@ -76,17 +83,29 @@ def psnr(made: Tensor, target: Tensor) -> float:
     return float((-10 * mse.log10()).mean())
 
 
-def train(run: Run, seed: int, batch: int, noise: float, energy: float, lr: float) -> None:
+def train(
+    run: Run, start_from: Path | None, only_decoder: bool, seed: int, batch: int, noise: float,
+    energy: float, lr: float,
+) -> None:  # fmt: skip
     torch.manual_seed(seed)
     device = pick_device()
-    model = AutoencoderDC(**CONFIG).to(device, memory_format=torch.channels_last)
+    model = AutoencoderDC(**CONFIG)
+    if start_from is not None:
+        model.load_state_dict(averaged(start_from))
+    model.to(device, memory_format=torch.channels_last)
+    if only_decoder:  # latents stay what they were, so the generators stay valid
+        model.encoder.requires_grad_(False)
     average = Average(model, 0.999)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.01)
+    learnt = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(learnt, lr=lr, betas=(0.9, 0.95), weight_decay=0.01)
     if saved := run.resume():
         model.load_state_dict(saved["model"])
         average.state = saved["average"]
         optimizer.load_state_dict(saved["optimizer"])
-    held_out = scenes(seed=10**6, count=32).to(device)
+    held_out = {
+        name: scenes(10**6, 48, world).to(device)
+        for name, world in (("psnr", WORLD), ("psnr_free", FREE_WORLD))
+    }
 
     for step in run.ticks():
         # Every step draws from its own generator, so a resumed run continues the same stream.
@@ -103,7 +122,7 @@ def train(run: Run, seed: int, batch: int, noise: float, energy: float, lr: floa
         loss = loss + energy * latent.float().square().mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(learnt, 1.0)
         optimizer.step()
         average.update(model, step)
         if step % 200 == 0:
@@ -121,19 +140,26 @@ def train(run: Run, seed: int, batch: int, noise: float, energy: float, lr: floa
 
 
 @torch.no_grad()
-def evaluate(run: Run, average: Average, held_out: Tensor) -> None:
-    model = AutoencoderDC(**CONFIG).to(held_out.device)
+def evaluate(run: Run, average: Average, held_out: dict[str, Tensor]) -> None:
+    model = AutoencoderDC(**CONFIG).to(next(iter(held_out.values())).device)
     model.load_state_dict(average.state)
-    latent = model.encoder(held_out)
-    made = model.decoder(latent)
-    shaken = model.decoder(latent + 0.2 * latent.std() * torch.randn_like(latent))
-    run.log(psnr=round(psnr(made, held_out), 2), psnr_noise_02=round(psnr(shaken, held_out), 2))
-    run.sheet("reconstructions", torch.cat([held_out[:16], made[:16]]) / 2 + 0.5)
+    scores = {}
+    for name, pictures in held_out.items():
+        latent = model.encoder(pictures)
+        made = model.decoder(latent)
+        noise = torch.randn(latent.shape, generator=torch.Generator().manual_seed(0))
+        shaken = model.decoder(latent + 0.2 * latent.std() * noise.to(latent))
+        scores[name] = round(psnr(made, pictures), 2)
+        scores[f"{name}_noise_02"] = round(psnr(shaken, pictures), 2)
+        run.sheet(name, torch.cat([pictures[:16], made[:16]]) / 2 + 0.5)
+    run.log(**scores)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/autoencoder"))
+    parser.add_argument("--start-from", type=Path, help="run whose weights to begin with")
+    parser.add_argument("--only-decoder", action="store_true", help="keep the latents as they are")
     parser.add_argument("--steps", type=int, default=40_000)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--batch", type=int, default=32)
@@ -143,7 +169,10 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=2e-3)
     args = parser.parse_args()
     run = Run(args.out, args.steps, args.minutes * 60)
-    train(run, args.seed, args.batch, args.noise, args.energy, args.lr)
+    train(
+        run, args.start_from, args.only_decoder, args.seed, args.batch, args.noise, args.energy,
+        args.lr,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from training.world.render import sprite
-from training.world.scenes import CANVAS
+from training.world.scenes import CANVAS, WorldConfig
 from training.world.vocabulary import COLOURS, OBJECTS, TINTS
 
-SIZES = (96, 58, 54)
+SIZES = (*WorldConfig.single_sizes, WorldConfig.group_size)
 SCALE = 4  # templates and pictures are compared at a quarter of the size
 # A place counts as an object if its best template explains this share of what differs from the
 # background there.

@@ -128,7 +128,7 @@ def initialise(model: NitroAR) -> None:
 
 def train(
     run: Run, data: LatentSet, joint: bool, encoder_from: Path | None, start_from: Path | None,
-    autoencoder: Path, seed: int, batch: int, lr: float,
+    autoencoder: Path, seed: int, batch: int, lr: float, easy_share: float, draws: int,
 ) -> None:  # fmt: skip
     torch.manual_seed(seed)
     device = pick_device()
@@ -167,7 +167,7 @@ def train(
     for step in run.ticks():
         rng = Random(f"{seed}:{step}")
         generator = torch.Generator().manual_seed(rng.getrandbits(48))
-        easy = 0.75 * (1 - run.progress)
+        easy = easy_share * (1 - run.progress)
         chosen = [rng.choice(simple if rng.random() < easy else everything) for _ in range(batch)]
         prompts = [
             "" if rng.random() < PROMPT_DROPOUT else caption(data.scenes[i], rng) for i in chosen
@@ -180,7 +180,7 @@ def train(
             if joint:
                 loss = joint_loss(trainee.model, tokens, thumbnails, text, generator)
             else:
-                loss = masked_ar_loss(trainee.model, tokens, text, generator)
+                loss = masked_ar_loss(trainee.model, tokens, text, generator, draws)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trainee.parameters(), 1.0)
@@ -236,6 +236,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=96)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--easy", type=float, default=0.75, help="extra share of one-object scenes "
+        "at the start; falls to 0")  # fmt: skip
+    parser.add_argument("--draws", type=int, default=1, help="noise levels a masked token (MLP head)")
     args = parser.parse_args()
     joint = args.variant == "pocket-ar-joint"
     if joint and args.encoder_from is None:
@@ -245,7 +248,7 @@ def main() -> None:
     run = Run(args.out or Path("runs") / args.variant, args.steps, args.minutes * 60)
     train(
         run, LatentSet.load(args.latents), joint, args.encoder_from, args.start_from,
-        args.autoencoder, args.seed, args.batch, args.lr,
+        args.autoencoder, args.seed, args.batch, args.lr, args.easy, args.draws,
     )  # fmt: skip
 
 

@@ -12,7 +12,12 @@ OPENINGS = (
     "a picture of", "an image of", "a drawing of", "an icon of", "a photo of", "an emoji of",
     "draw", "show me", "i want", "please draw", "make", "there is", "paint",
 )  # fmt: skip
-ADJECTIVES = ("cute", "little", "nice", "pretty", "beautiful", "big", "small", "funny", "lovely")
+ADJECTIVES = (
+    "cute", "little", "nice", "pretty", "beautiful", "big", "small", "funny", "lovely", "tiny",
+    "huge", "happy", "fluffy", "sweet", "cool", "old", "young",
+)  # fmt: skip
+# No word of the world: captions hold one now and then, so that an unknown word does no harm.
+UNKNOWN_WORD = "xyzzy"
 CLOSINGS = (", icon", ", emoji", " please", ", clean", ", simple", "!", ".", ", high quality")
 RELATIONS = {
     "left of": ("left of", "to the left of", "on the left of", "on the left side of"),
@@ -41,6 +46,10 @@ def caption(scene: Scene, rng: Random, plain: bool = False) -> str:
         text = f"{rng.choice(OPENINGS)} {text}"
     if rng.random() < 0.15:
         text += rng.choice(CLOSINGS)
+    if rng.random() < 0.08:
+        words = text.split()
+        words.insert(rng.randint(0, len(words)), UNKNOWN_WORD)
+        text = " ".join(words)
     return text
 
 

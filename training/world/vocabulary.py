@@ -80,15 +80,19 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "lollipop": ("candy",), "coffee": ("hot drink",), "bread": ("loaf",), "corn": ("maize",),
     "orange fruit": ("tangerine", "mandarin"), "cherries": ("cherry",), "grapes": ("grape",),
     "car": ("automobile",), "taxi": ("cab",), "truck": ("lorry",), "bicycle": ("bike",),
-    "scooter": ("moped",), "train": ("locomotive", "steam train"), "airplane": ("plane", "jet"),
+    "scooter": ("moped",), "train": ("locomotive", "steam train"), "airplane": ("plane", "jet", "aeroplane"),
     "helicopter": ("chopper",), "rocket": ("spaceship",), "sailboat": ("boat", "yacht"),
     "fire engine": ("fire truck",), "ufo": ("flying saucer",), "moon": ("crescent moon",),
     "fire": ("flame",), "pine tree": ("evergreen",), "leaf": ("maple leaf",),
-    "clover": ("four leaf clover",), "earth": ("globe", "planet"), "shell": ("seashell",),
+    "clover": ("four leaf clover",), "earth": ("globe", "planet", "world"), "shell": ("seashell",),
     "house": ("home",), "gift": ("present",), "lock": ("padlock",), "clock": ("alarm clock",),
-    "hat": ("top hat",), "soccer ball": ("football",), "heart": ("love",),
+    "hat": ("top hat",), "soccer ball": ("football", "ball"), "heart": ("love",),
     "diamond": ("gem", "jewel"), "light bulb": ("lamp",), "robot": ("android",),
     "sun": ("sunshine",), "cloud": ("overcast",), "book": ("notebook",),
+    "turtle": ("tortoise",), "snake": ("serpent",), "parrot": ("bird",), "eagle": ("bird",),
+    "camel": ("dromedary",), "hot dog": ("hotdog",), "ice cream": ("icecream",),
+    "sunflower": ("flower",), "rose": ("flower",), "tulip": ("flower",), "tree": ("oak",),
+    "basketball": ("ball",), "trophy": ("prize",), "ship": ("steamer",), "pencil": ("pen",),
 }  # fmt: skip
 
 COLOUR_SYNONYMS: dict[str, tuple[str, ...]] = {
