@@ -15,7 +15,21 @@ import numpy as np
 
 from engine.events import Pixels
 from engine.limits import EngineLimits
+from models.masks import mask_text, outside
+from models.photos import MAX_MARGIN, Fit, Photo, as_rgb, fitted
 from models.trajectory import Trajectory
+
+__all__ = [  # the models' part too, for those who must not import models
+    "MAX_MARGIN",
+    "Fit",
+    "Kept",
+    "Photo",
+    "Pictures",
+    "as_rgb",
+    "fitted",
+    "mask_text",
+    "outside",
+]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ __all__ = [  # the catalogue's names too, for those who must not import models
     "MAX_COUNT",
     "MAX_PROMPT_CHARACTERS",
     "MAX_SEED",
+    "STRENGTH_OF_WHOLE",
     "STRENGTH_RANGE",
     "TEMPERATURE_RANGE",
     "CaptionMode",
