@@ -10,6 +10,7 @@ from engine.validation import InvalidRequest, choice, number, or_default, whole
 from models.captions import CAPTION_MODES, CaptionMode
 from models.catalogue import CFG_RANGE, Variant, find_variant
 from models.contracts import CfgSchedule, SampleSettings
+from models.given import STRENGTH_OF_WHOLE
 from models.masks import mask_text, parse_mask
 
 __all__ = [  # the catalogue's names too, for those who must not import models
@@ -37,7 +38,6 @@ TEMPERATURE_RANGE = (0.0, 2.0)
 STRENGTH_RANGE = (0.01, 1.0)
 MAX_COUNT = 64  # pictures of one request
 MAX_CONTEXT = 16  # cells
-STRENGTH_OF_WHOLE = 0.6  # where a picture is given and no cells are chosen
 
 PreviewMode = Literal["auto", "linear", "off"]
 
@@ -165,8 +165,8 @@ def clean_prompt(prompt: object) -> str:
     return cleaned
 
 
-def _steps(request: GenerationRequest, variant: Variant) -> dict[str, int]:
-    out = {}
+def _steps(request: GenerationRequest, variant: Variant) -> dict[str, Any]:
+    out: dict[str, Any] = {}
     for name, words in (("ar_iterations", "AR iterations"), ("flow_steps", "Flow steps")):
         allowed = getattr(variant, name)
         value = or_default(getattr(request, name), allowed.default)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+STRENGTH_OF_WHOLE = 0.6  # where a picture is given and nobody says what may change
 GIVEN = -1  # in a grid of committed tokens: kept from the picture the sample started from
 
 
