@@ -24,8 +24,8 @@ class EngineLimits:
     contexts_cached: int = 64
     results_cached: int = 128
     results_bytes: int = 64 * 2**20
-    pictures_per_owner: int = 64
-    pictures_bytes_per_owner: int = 64 * 2**20
+    pictures_per_owner: int = 96  # more than one request may ask for
+    pictures_bytes_per_owner: int = 128 * 2**20
     pictures_bytes: int = 512 * 2**20
     latents_cached: int = 64  # of pictures that were encoded
     memory_bytes: int | None = None

@@ -136,7 +136,7 @@ class Autoencoder(Protocol):
         """[N, C, h, w] to [N, 3, H, W] in 0..1, fp32. Raises `BrokenPicture` on NaN."""
 
     def encode(self, pixels: Tensor) -> Tensor:
-        """[N, 3, H, W] in 0..1 to [N, C, h, w]."""
+        """[N, 3, H, W] in 0..1 to [N, C, h, w]. Raises `BrokenPicture` on NaN."""
 
 
 class BrokenPicture(RuntimeError):

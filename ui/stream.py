@@ -208,7 +208,10 @@ async def _until_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
 
 
 def _parse(body: Any) -> list[tuple[str, GenerationRequest]]:
-    """{"requests": [{"slot": "live", "request": {...}}]} to what the engine is asked for."""
+    """{"requests": [{"slot": "live", "request": {...}}]} to what the engine is asked for.
+
+    A request's keys are the fields of `GenerationRequest`.
+    """
     entries = body.get("requests") if isinstance(body, dict) else None
     if not isinstance(entries, list) or not entries:
         raise Refusal(400, 'The request has to be {"requests": [{"slot": ..., "request": ...}]}.')

@@ -13,6 +13,7 @@ import logging
 import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from weakref import WeakValueDictionary
 
 from PIL import Image
 from starlette.requests import Request
@@ -26,6 +27,7 @@ from ui.metadata import KEY, NoSettings, png, read_settings
 
 MAX_FILE_BYTES = 24 << 20
 MAX_PIXELS = 64_000_000
+_TOO_LARGE = f"The file is larger than {MAX_FILE_BYTES >> 20} MiB. Make the picture smaller and send it again."
 NO_STORE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 # EPS starts Ghostscript, WMF asks Windows; the others only name what a plug-in would have to read
 _NOT_OPENED = frozenset({"EPS", "WMF", "MPEG", "HDF5", "GRIB", "BUFR", "FITS"})
@@ -84,12 +86,14 @@ def _too_many_pixels() -> Refusal:
 class UploadRoutes:
     """`POST /canvas/picture` takes a file in, `GET /canvas/picture/{name}` shows what became of it.
 
-    Two files are decoded at a time, whatever the crowd: that bounds the memory they take.
+    Two files are decoded at a time, whatever the crowd, and one of each owner is read and decoded
+    at a time: that bounds the memory they take, and lets nobody keep the others waiting.
     """
 
     def __init__(self, engine: Any, guard: Guard):
         self._engine, self._guard = engine, guard
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by owner
 
     def routes(self) -> list[Route]:
         return [
@@ -103,13 +107,9 @@ class UploadRoutes:
         fit, margin = _fit(request), _margin(request)
         self._guard.uploads.take(owner)
         self._guard.addresses.take(self._guard.address(request))
-        data = await read_body(
-            request,
-            MAX_FILE_BYTES,
-            f"The file is larger than {MAX_FILE_BYTES >> 20} MiB. Make the picture smaller and "
-            "send it again.",
-        )
-        body = await self._in_thread(self._keep, owner, data, fit, margin)
+        async with self._turns.setdefault(owner, asyncio.Lock()):
+            data = await read_body(request, MAX_FILE_BYTES, _TOO_LARGE)
+            body = await self._in_thread(self._keep, owner, data, fit, margin)
         return JSONResponse(body, headers=NO_STORE)
 
     async def show(self, request: Request) -> Response:

@@ -35,6 +35,19 @@ def test_kept_tokens_are_bit_identical_and_free_ones_are_drawn(kind: str, iterat
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_kept_tokens_are_bit_identical_where_the_model_is_coarser(kind: str) -> None:
+    sampler, before, free = sampler_of(kind), picture(), window()
+    sampler.model.bfloat16()
+    after = finish(sampler, edit(sampler, Given(before, free)))
+    assert after.dtype == torch.float32 and torch.equal(after[:, ~free], before[:, ~free])
+    state = sampler.start(settings(), *contexts(sampler))
+    made = finish(sampler, state)
+    past = sampler.trajectory(state)
+    fork = sampler.resume(settings(), *contexts(sampler), trajectory=past, step=2)
+    assert torch.equal(finish(sampler, fork), made)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_kept_decides_what_is_drawn(kind: str) -> None:
     sampler, free = sampler_of(kind), window()
     a, b = (

@@ -106,6 +106,14 @@ def test_leaving_cancels(visitor, site):
     assert site.engine.status().counters.cancels == before + 1
 
 
+def test_leaving_cancels_every_one_of_many(visitor, site):
+    before = site.engine.status().counters.cancels
+    with visitor.stream("POST", "canvas/stream", json=ask(ar_iterations=64, count=12)) as answer:
+        next(answer.iter_raw())
+    assert site.rests()
+    assert site.engine.status().counters.cancels == before + 12
+
+
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import struct
+import threading
+import time
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from PIL import Image
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from models.photos import Photo
 from tests.engine.fakes import FakeWorld
 from tests.ui.world import start
 from ui import uploads
@@ -128,6 +132,7 @@ def test_pixels_just_over_the_bound_are_refused_before_they_are_decoded(monkeypa
         decode(file(picture(side=100), "PNG"), 64)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 @pytest.mark.parametrize("seed", range(150))
 def test_flipped_bytes_never_surprise(seed: int) -> None:
     chance = np.random.default_rng(seed)
@@ -263,6 +268,32 @@ def test_large_files_are_refused_whether_or_not_they_say_so(client: TestClient) 
     parts = (large[at : at + (1 << 20)] for at in range(0, len(large), 1 << 20))
     answer = client.post("/canvas/picture", content=parts)
     assert answer.status_code == 413 and "24 MiB" in answer.json()["error"]
+
+
+def test_one_owners_files_are_decoded_one_at_a_time(client: TestClient, monkeypatch: Any) -> None:
+    """Else whoever sends many large ones has all decoders."""
+    inside, most, lock = [0], [0], threading.Lock()
+
+    def slow(*arguments: Any) -> Photo:
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        time.sleep(0.05)
+        with lock:
+            inside[0] -= 1
+        return decode(*arguments)
+
+    monkeypatch.setattr(uploads, "decode", slow)
+    data, other = file(picture(), "PNG"), stranger(client)
+
+    def send(headers: dict[str, str] | None) -> int:
+        return client.post("/canvas/picture", content=data, headers=headers).status_code
+
+    with ThreadPoolExecutor(6) as pool:
+        assert set(pool.map(send, [None] * 5)) == {200}
+        assert most[0] == 1
+        assert set(pool.map(send, [None, other] * 3)) == {200}
+        assert most[0] == 2
 
 
 def test_sessions_sites_and_pace_are_checked(client: TestClient) -> None:
