@@ -97,7 +97,7 @@ class Desk:
         with self._changed:
             for ticket in self._scheduler.of_owner(owner):
                 base, mark, place = ticket.job.slot.rpartition(PLACE_MARK)
-                if mark and base == slot and int(place) >= count:
+                if mark and base == slot and place.isdecimal() and int(place) >= count:
                     self._scheduler.remove(ticket)
                     self._leave(ticket, "newer")
 
