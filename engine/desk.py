@@ -18,6 +18,7 @@ from engine.results import picture_key
 from engine.scheduler import QueueFull, Scheduler, Ticket
 from engine.status import Counters
 
+PLACE_MARK = "#"  # between a slot and the place of one of its many pictures
 _FORECAST_EVERY_S = 0.25
 _CLOSED = "The server is shutting down. Please try again in a minute."
 
@@ -90,6 +91,15 @@ class Desk:
             for ticket in tickets:
                 self._drop(ticket, "cancelled")
             return len(tickets)
+
+    def withdraw_beyond(self, owner: str, slot: str, count: int) -> None:
+        """A newer request of `count` pictures has the slot: an older one's further pictures go."""
+        with self._changed:
+            for ticket in self._scheduler.of_owner(owner):
+                base, mark, place = ticket.job.slot.rpartition(PLACE_MARK)
+                if mark and base == slot and place.isdecimal() and int(place) >= count:
+                    self._scheduler.remove(ticket)
+                    self._leave(ticket, "newer")
 
     def reuse(self, owner: str, slot: str) -> None:
         """A finished picture answers a new job; an older one in its slot is no longer wanted."""

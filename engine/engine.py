@@ -19,18 +19,21 @@ import torch
 
 from engine.clock import Clock
 from engine.conditioning import Conditioning
-from engine.desk import Desk, EngineClosed
-from engine.events import Failed, Finished, Started, Timings
+from engine.desk import PLACE_MARK, Desk, EngineClosed
+from engine.events import Failed, Pixels, Started, Timings
+from engine.inputs import check_base
 from engine.job import Job
 from engine.limits import EngineLimits
+from engine.pictures import Pictures
 from engine.pool import Load, Pool, Progress
 from engine.previews import Previews
-from engine.reporting import Reporter
+from engine.reporting import Reporter, finish_job
 from engine.requests import GenerationRequest, InvalidRequest, clean_prompt
 from engine.results import Result, Results
 from engine.scheduler import QueueFull, Ticket
 from engine.status import EngineStatus, PromptInfo
 from engine.worker import Worker
+from models.captions import prepared
 from models.catalogue import Variant, find_variant
 
 __all__ = ["Engine", "EngineClosed", "InvalidRequest", "Job", "Load", "Progress", "QueueFull"]
@@ -57,9 +60,12 @@ class Engine:
         self._clock = clock = Clock()
         self._desk = desk = Desk(limits)
         self._results = Results(limits)
+        self._pictures = pictures = Pictures(limits)
         self._conditioning = Conditioning(limits)
         self._previews = previews = Previews(limits, clock)
-        self._reporter = reporter = Reporter(desk, previews, self._results, clock, limits, where)
+        self._reporter = reporter = Reporter(
+            desk, previews, self._results, pictures, clock, limits, where
+        )
         variants = [find_variant(name) for name in dict.fromkeys(variant_ids)]
         self._pool = Pool(load, variants, where, limits.memory_bytes, desk.poke, self._on_dropped)
         self._worker = Worker(
@@ -76,11 +82,36 @@ class Engine:
         Raises `InvalidRequest`, `QueueFull` (with `expected_wait_s`) or `EngineClosed`; all carry
         a message for the person. Anything later arrives as the job's events.
         """
-        request = request.resolved()
+        if request.count != 1:
+            raise InvalidRequest("This way draws one picture; leave `count` at 1.")
+        return self.submit_many(request, owner, slot)[0]
+
+    def submit_many(self, request: GenerationRequest, owner: str, slot: str = "live") -> list[Job]:
+        """Ask for `request.count` pictures: a job each, by rising seed, batched as there is room.
+
+        Together they have the slot: a newer request in it takes the place of all of them. All are
+        asked for or none; raises what `submit` raises.
+        """
+        request, jobs = request.resolved(), []
+        try:
+            for place, part in enumerate(request.pictures()):
+                own = f"{slot}{PLACE_MARK}{place}" if place else slot
+                jobs.append(self._submit(part, owner, own))
+        except Exception:
+            for job in jobs:
+                self.cancel(job)
+            raise
+        self._desk.withdraw_beyond(owner, slot, request.count)
+        return jobs
+
+    def _submit(self, request: GenerationRequest, owner: str, slot: str) -> Job:
         if request.variant not in (known := [v.id for v in self._pool.variants()]):
             raise InvalidRequest(
                 f"{request.variant} is not served here. Available: {', '.join(known)}."
             )
+        base = self._pictures.get(owner, request.base) if request.base else None
+        if request.base:
+            check_base(request, base)
         job = Job(request=request, owner=owner, slot=slot)
         message = self._pool.failure(request.variant)
         if message is not None:
@@ -90,10 +121,26 @@ class Engine:
         result = self._results.get(request)
         if result is not None:
             self._desk.reuse(owner, slot)
-            _reuse(job, result)
+            _reuse(job, result, self._pictures)
             return job
-        self._desk.submit(Ticket(job, _expected_steps(request), self._step_s(request.variant)))
+        step_s = self._step_s(request.variant)
+        self._desk.submit(Ticket(job, _expected_steps(request), step_s, base=base))
         return job
+
+    # ---- pictures to start from ----
+
+    def add_picture(self, pixels: Pixels, owner: str) -> str:
+        """Keep a square RGB picture, uint8 [S, S, 3], for its owner; the name for requests.
+
+        It is bounded in count and bytes with the owner's finished pictures, least recently used
+        first. Raises `ValueError` for another shape.
+        """
+        return self._pictures.upload(owner, pixels)
+
+    def picture(self, name: str, owner: str) -> Pixels | None:
+        """A kept picture's pixels, read-only; None if it is gone or somebody else's."""
+        kept = self._pictures.get(owner, name)
+        return kept.pixels if kept else None
 
     def cancel(self, job: Job) -> bool:
         """Stop a job within one step; its end is `Superseded("cancelled")`. False if it was over."""
@@ -127,7 +174,9 @@ class Engine:
         loaded = self._pool.get(variant_id)
         if loaded is None:
             return PromptInfo()
-        return self._conditioning.describe(loaded, clean_prompt(prompt))
+        return self._conditioning.describe(
+            loaded, prepared(clean_prompt(prompt), loaded.variant.caption)
+        )
 
     def status(self) -> EngineStatus:
         waiting, running, counters = self._desk.look()
@@ -171,21 +220,13 @@ class Engine:
 def _expected_steps(request: GenerationRequest) -> int:
     """An estimate for the queue; the sampler's own count replaces it when the job begins."""
     variant = find_variant(request.variant)
-    return variant.steps(request.ar_iterations or 1, request.flow_steps or 1)
+    steps = variant.steps(request.ar_iterations or 1, request.flow_steps or 1)
+    return max(1, steps - request.fork_step)
 
 
-def _reuse(job: Job, result: Result) -> None:
+def _reuse(job: Job, result: Result, pictures: Pictures) -> None:
     """The events of a picture that was made before."""
     settings = job.request.to_dict()
     job.channel.put(Started(settings, result.steps, result.weights, result.notes))
     took = 1000 * (time.perf_counter() - job.submitted)
-    job.channel.put(
-        Finished(
-            image=result.image,
-            committed=result.committed,
-            seed=job.request.seed,
-            settings=settings,
-            steps=result.steps,
-            timings=Timings(total_ms=took),
-        )
-    )
+    job.channel.put(finish_job(job, result, Timings(total_ms=took), pictures))

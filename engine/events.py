@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pixels = NDArray[np.uint8]  # [H, W, 3]
-Grid = NDArray[np.int16]  # [h, w]: the step that committed each token, 0 = still masked
+# [h, w]: the step that committed each token, 0 = still masked, -1 = kept from a given picture
+Grid = NDArray[np.int16]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Finished:
-    """The picture."""
+    """The picture. `picture` is its name for requests that start from it or fork it."""
 
     image: Pixels
     committed: Grid | None
@@ -63,6 +64,7 @@ class Finished:
     settings: dict[str, Any]
     steps: int
     timings: Timings
+    picture: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from dataclasses import dataclass, fields
 class EngineLimits:
     """Bounds on batches, queues, caches and memory.
 
+    `pictures_*` bound what is kept to start from: uploads, and finished pictures with their
+    trajectories (whose tensors stay on the device), for each owner and for all of them.
+
     `memory_bytes` bounds the weights held on the device (None = no bound); `preview_share` is the
     part of a picture's device time its previews may take.
     """
@@ -21,6 +24,10 @@ class EngineLimits:
     contexts_cached: int = 64
     results_cached: int = 128
     results_bytes: int = 64 * 2**20
+    pictures_per_owner: int = 96  # more than one request may ask for
+    pictures_bytes_per_owner: int = 128 * 2**20
+    pictures_bytes: int = 512 * 2**20
+    latents_cached: int = 64  # of pictures that were encoded
     memory_bytes: int | None = None
     preview_share: float = 0.08
     preview_pixels: int = 256

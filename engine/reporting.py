@@ -13,7 +13,9 @@ from engine.clock import Clock
 from engine.desk import Desk
 from engine.events import Failed, Finished, Grid, Pixels, Step, Timings
 from engine.failures import explain
+from engine.job import Job
 from engine.limits import EngineLimits
+from engine.pictures import Kept, Pictures
 from engine.previews import PreviewKind, Previews, PreviewSituation, choose, due
 from engine.results import Result, Results
 from engine.scheduler import Ticket
@@ -32,6 +34,7 @@ class Reporter:
         desk: Desk,
         previews: Previews,
         results: Results,
+        pictures: Pictures,
         clock: Clock,
         limits: EngineLimits,
         device: torch.device,
@@ -39,6 +42,7 @@ class Reporter:
         self._desk = desk
         self._previews = previews
         self._results = results
+        self._pictures = pictures
         self._clock = clock
         self._share = limits.preview_share
         self._device = device
@@ -138,21 +142,28 @@ class Reporter:
         image.setflags(write=False)
         grid = committed_grid(ticket, loaded)
         notes = ticket.started.notes if ticket.started else ()
-        result = Result(image, grid, ticket.steps, loaded.weights, notes)
+        past = loaded.sampler.trajectory(ticket.state)
+        result = Result(image, grid, ticket.steps, loaded.weights, notes, past)
         self._results.put(ticket.job.request, result)
-        self._desk.finish(ticket, lambda t: finished(t, result))
+        self._desk.finish(ticket, lambda t: self._finished(t, result))
+
+    def _finished(self, ticket: Ticket, result: Result) -> Finished:
+        """The end of a ticket, for whichever job it belongs to by now."""
+        return finish_job(ticket.job, result, timings(ticket), self._pictures)
 
 
-def finished(ticket: Ticket, result: Result) -> Finished:
-    """The end of a ticket, for whichever job it belongs to by now."""
-    request = ticket.job.request
+def finish_job(job: Job, result: Result, times: Timings, pictures: Pictures) -> Finished:
+    """A job's end; its picture can be started from before anybody hears of it."""
+    request = job.request
+    pictures.keep(job.owner, Kept(job.id, result.image, request.variant, result.trajectory))
     return Finished(
         image=result.image,
         committed=result.committed,
         seed=request.seed,
         settings=request.to_dict(),
         steps=result.steps,
-        timings=timings(ticket),
+        timings=times,
+        picture=job.id,
     )
 
 

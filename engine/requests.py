@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
+from engine.validation import InvalidRequest, choice, number, or_default, whole
+from models.captions import CAPTION_MODES, CaptionMode
 from models.catalogue import CFG_RANGE, Variant, find_variant
 from models.contracts import CfgSchedule, SampleSettings
+from models.given import STRENGTH_OF_WHOLE
+from models.masks import mask_text, parse_mask
 
 __all__ = [  # the catalogue's names too, for those who must not import models
     "CFG_RANGE",
+    "MAX_CONTEXT",
+    "MAX_COUNT",
     "MAX_PROMPT_CHARACTERS",
     "MAX_SEED",
+    "STRENGTH_OF_WHOLE",
+    "STRENGTH_RANGE",
     "TEMPERATURE_RANGE",
+    "CaptionMode",
     "CfgSchedule",
     "GenerationRequest",
     "InvalidRequest",
@@ -27,20 +35,26 @@ __all__ = [  # the catalogue's names too, for those who must not import models
 MAX_PROMPT_CHARACTERS = 2000
 MAX_SEED = 2**32 - 1
 TEMPERATURE_RANGE = (0.0, 2.0)
+STRENGTH_RANGE = (0.01, 1.0)
+MAX_COUNT = 64  # pictures of one request
+MAX_CONTEXT = 16  # cells
 
-T = TypeVar("T")
 PreviewMode = Literal["auto", "linear", "off"]
-
-
-class InvalidRequest(ValueError):
-    """A request that cannot be run. The message is for the person who sent it."""
 
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """One picture. None means "this variant's default"; `resolved` fills it in and validates.
+    """A picture, or `count` of them with seeds counting up from `seed`.
 
-    `preview_every`: a preview each n steps, 0 = none.
+    None means the variant's default; `resolved` fills it in and validates. `preview_every`: a
+    preview each n steps, 0 = none. `caption`: what is done to the prompt (`models.captions`).
+
+    `picture` names one the engine keeps for this owner, to start from: an upload, or a finished
+    job by its id. `free` are the cells that may change, a character each ("1" free, "0" kept, row
+    by row; empty = all), widened by `context` cells; `strength` is the share of them that is
+    drawn anew, or for diffusion the noise they start from.
+
+    `fork_of` names a finished job that is resumed after `fork_step` of its steps.
     """
 
     prompt: str
@@ -53,6 +67,14 @@ class GenerationRequest:
     temperature: float = 1.0
     preview_every: int = 1
     preview: PreviewMode = "auto"
+    caption: CaptionMode | None = None
+    count: int = 1
+    picture: str = ""
+    strength: float | None = None
+    free: str = ""
+    context: int = 0
+    fork_of: str = ""
+    fork_step: int = 0
 
     def resolved(self) -> GenerationRequest:
         """The same request with every default filled in.
@@ -67,14 +89,29 @@ class GenerationRequest:
             self,
             prompt=clean_prompt(self.prompt),
             variant=variant.id,
-            seed=_whole("Seed", self.seed, 0, MAX_SEED),
+            seed=whole("Seed", self.seed, 0, MAX_SEED),
             **_steps(self, variant),
-            cfg_scale=_number("CFG scale", _or(self.cfg_scale, variant.cfg_scale), *CFG_RANGE),
-            cfg_schedule=_choice("CFG schedule", self.cfg_schedule, ("constant", "linear")),
-            temperature=_number("Temperature", self.temperature, *TEMPERATURE_RANGE),
-            preview_every=_whole("Preview interval", self.preview_every, 0, 64),
-            preview=_choice("Preview", self.preview, ("auto", "linear", "off")),
+            cfg_scale=number(
+                "CFG scale", or_default(self.cfg_scale, variant.cfg_scale), *CFG_RANGE
+            ),
+            cfg_schedule=choice("CFG schedule", self.cfg_schedule, ("constant", "linear")),
+            temperature=number("Temperature", self.temperature, *TEMPERATURE_RANGE),
+            preview_every=whole("Preview interval", self.preview_every, 0, 64),
+            preview=choice("Preview", self.preview, ("auto", "linear", "off")),
+            caption=choice("Caption", or_default(self.caption, variant.caption), CAPTION_MODES),
+            count=whole("Count", self.count, 1, MAX_COUNT),
+            **_start(self, variant),
         )
+
+    def pictures(self) -> list[GenerationRequest]:
+        """One request a picture. Call on a resolved request; seeds go on from 0 after the last."""
+        seeds = ((self.seed + n) % (MAX_SEED + 1) for n in range(self.count))
+        return [replace(self, seed=seed, count=1) for seed in seeds]
+
+    @property
+    def base(self) -> str:
+        """The kept picture this one starts from, whichever way; empty if from none."""
+        return self.picture or self.fork_of
 
     def settings(self) -> SampleSettings:
         """What the sampler needs. Call on a resolved request."""
@@ -128,43 +165,52 @@ def clean_prompt(prompt: object) -> str:
     return cleaned
 
 
-def _or(value: T | None, default: T) -> T:
-    return default if value is None else value
-
-
-def _steps(request: GenerationRequest, variant: Variant) -> dict[str, int]:
-    out = {}
+def _steps(request: GenerationRequest, variant: Variant) -> dict[str, Any]:
+    out: dict[str, Any] = {}
     for name, words in (("ar_iterations", "AR iterations"), ("flow_steps", "Flow steps")):
         allowed = getattr(variant, name)
-        value = _or(getattr(request, name), allowed.default)
-        out[name] = _whole(f"{words} of {variant.title}", value, allowed.low, allowed.high)
+        value = or_default(getattr(request, name), allowed.default)
+        out[name] = whole(f"{words} of {variant.title}", value, allowed.low, allowed.high)
     return out
 
 
-def _whole(name: str, value: object, low: int, high: int) -> int:
-    number = _within(name, value, low, high, "a whole number")
-    if number != int(number):
-        raise InvalidRequest(f"{name} has to be a whole number; got {value!r}.")
-    return int(number)
+def _start(request: GenerationRequest, variant: Variant) -> dict[str, Any]:
+    """The settings that say what to start from; they make sense together only."""
+    picture = _name("Picture", or_default(request.picture, ""))
+    fork_of = _name("Fork", or_default(request.fork_of, ""))
+    fork_step = whole("Fork step", request.fork_step, 0, 10_000)
+    context = whole("Context", request.context, 0, MAX_CONTEXT)
+    strength = number("Strength", or_default(request.strength, 1.0), *STRENGTH_RANGE)
+    free = or_default(request.free, "")
+    if not isinstance(free, str):
+        raise InvalidRequest('Free cells have to be text: "1" for a free cell, "0" for a kept one.')
+    if picture and fork_of:
+        raise InvalidRequest("Start from a picture or fork a finished one; not both at once.")
+    if not picture and (free or context or strength != 1.0):
+        raise InvalidRequest(
+            "Strength, free cells and context change a picture: say which one in `picture`."
+        )
+    if not fork_of and fork_step:
+        raise InvalidRequest("A fork step needs the finished picture it belongs to, in `fork_of`.")
+    try:
+        mask = parse_mask(free, variant.grid)
+    except ValueError as error:
+        raise InvalidRequest(f"Free cells of {variant.title}: the text {error}.") from None
+    if not mask.any():
+        raise InvalidRequest("No cell is free, so nothing would change. Free at least one cell.")
+    if picture and not free and request.strength is None:
+        strength = STRENGTH_OF_WHOLE
+    return {
+        "picture": picture,
+        "free": "" if mask.all() else mask_text(mask),
+        "context": context,
+        "strength": strength,
+        "fork_of": fork_of,
+        "fork_step": fork_step,
+    }
 
 
-def _number(name: str, value: object, low: float, high: float) -> float:
-    """Always a float: JSON writes 2.0 as 2, and tensors care."""
-    return float(_within(name, value, low, high, "a number"))
-
-
-def _within(name: str, value: object, low: float, high: float, kind: str) -> int | float:
-    wrong = isinstance(value, bool) or not isinstance(value, int | float)
-    if wrong or (isinstance(value, float) and not math.isfinite(value)):
-        raise InvalidRequest(f"{name} has to be {kind} from {low} to {high}; got {value!r:.40}.")
-    assert isinstance(value, int | float)
-    if not low <= value <= high:  # whole numbers may be too large for a float
-        shown = f"{value:.15g}" if abs(value) < 1e15 else "a number far outside"
-        raise InvalidRequest(f"{name} has to be from {low} to {high}; got {shown}.")
-    return value
-
-
-def _choice(name: str, value: T, allowed: tuple[T, ...]) -> T:
-    if value not in allowed:
-        raise InvalidRequest(f"{name} has to be one of {', '.join(map(str, allowed))}.")
+def _name(what: str, value: object) -> str:
+    if not isinstance(value, str) or len(value) > 64 or not value.isascii():
+        raise InvalidRequest(f"{what} has to be the id of a picture that was made or sent here.")
     return value

@@ -1,8 +1,9 @@
 """Finished pictures, kept for a while: a request whose inputs didn't change costs nothing.
 
 A picture is a pure function of its resolved request (all randomness comes from the seed), so one
-visitor may be given what was made for another: nothing in it tells who asked. Preview settings
-don't change the picture and are no part of the key.
+visitor may be given what was made for another: nothing in it tells who asked. A picture to start
+from is named by its pixels or by its job, and who may not start from it is refused before anybody
+looks here. Preview settings don't change the picture and are no part of the key.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from engine.events import Grid, Pixels
 from engine.limits import EngineLimits
 from engine.lru import Lru
 from engine.requests import GenerationRequest
+from models.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,12 @@ class Result:
     steps: int
     weights: str
     notes: tuple[str, ...]
+    trajectory: Trajectory
 
     @property
     def nbytes(self) -> int:
-        return self.image.nbytes + (0 if self.committed is None else self.committed.nbytes)
+        grid = 0 if self.committed is None else self.committed.nbytes
+        return self.image.nbytes + grid + self.trajectory.nbytes
 
 
 def picture_key(request: GenerationRequest) -> GenerationRequest:

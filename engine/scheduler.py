@@ -20,6 +20,7 @@ from typing import Any
 from engine.events import Queued, Started
 from engine.job import Job
 from engine.limits import EngineLimits
+from engine.pictures import Kept
 
 
 class QueueFull(RuntimeError):
@@ -43,6 +44,7 @@ class Ticket:
     gone: bool = False  # left the line; whatever the device still computes for it is discarded
     alone: bool = False  # its batch failed: try again without company
     key: Hashable | None = None  # the sampler's batch key, once asked
+    base: Kept | None = None  # the picture it starts from, held so that it cannot go missing
     state: Any = None  # the sampler's; None = not begun
     begun_at: float | None = None
     first_frame_at: float | None = None

@@ -20,12 +20,14 @@ from engine.conditioning import Conditioning
 from engine.desk import Desk
 from engine.events import Failed, Started
 from engine.failures import explain, is_out_of_memory
+from engine.inputs import Inputs
 from engine.limits import EngineLimits
 from engine.pool import Pool
 from engine.previews import Previews
 from engine.reporting import Reporter
 from engine.scheduler import Ticket
 from engine.warmup import release_memory, synchronise, warm
+from models.captions import prepared
 from models.contracts import LoadedVariant
 
 _STEPS_TO_REGAIN = 200
@@ -49,6 +51,7 @@ class Worker:
         self._desk = desk
         self._pool = pool
         self._conditioning = conditioning
+        self._inputs = Inputs(limits)
         self._previews = previews
         self._reporter = reporter
         self._clock = clock
@@ -184,22 +187,26 @@ class Worker:
             self._reporter.finish(ended, loaded)
 
     def _begin(self, ticket: Ticket, loaded: LoadedVariant) -> bool:
-        """Read the prompt, draw the noise. False if that failed; only this ticket is concerned."""
+        """Read the prompt, draw the noise, encode a picture that is given.
+
+        False if that failed; only this ticket is concerned.
+        """
         if ticket.gone:
             return False
         start = time.perf_counter()
         request = ticket.job.request
         try:
-            prompt = self._conditioning.context(loaded, request.prompt)
+            words = prepared(request.prompt, request.caption or loaded.variant.caption)
+            prompt = self._conditioning.context(loaded, words)
             empty = self._conditioning.context(loaded, "")
-            state = loaded.sampler.start(request.settings(), prompt, empty)
+            state = self._inputs.begin(loaded, request, ticket.base, prompt, empty)
             steps = loaded.sampler.num_steps(state)
-            notes = self._conditioning.describe(loaded, request.prompt).notes()
+            notes = self._conditioning.describe(loaded, words).notes()
         except Exception as error:
             _log.warning("A picture of %s could not begin", ticket.variant, exc_info=True)
             self._fail([ticket], error)
             return False
-        ticket.steps, ticket.state, ticket.done = steps, state, 0
+        ticket.steps, ticket.state, ticket.done = steps, state, state.step
         self._desk.begin(ticket, Started(request.to_dict(), steps, loaded.weights, notes))
         self._desk.count(prepare_s=time.perf_counter() - start)
         return True

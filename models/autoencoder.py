@@ -57,5 +57,17 @@ class DCAutoencoder:
         )
 
     def encode(self, pixels: Tensor) -> Tensor:
-        weight = self.model.decoder.conv_in.weight
-        return self.model.encoder((pixels * 2 - 1).to(weight.device, weight.dtype)) * self.scale
+        weight, encoder = self.model.decoder.conv_in.weight, self.model.encoder
+        made = encoder((pixels * 2 - 1).to(weight.device, weight.dtype))
+        if not torch.isfinite(made).all():  # as in decoding: half precision may be too narrow
+            encoder.float()
+            try:
+                made = encoder((pixels.float() * 2 - 1).to(weight.device))
+            finally:
+                encoder.to(weight.dtype)
+        if not torch.isfinite(made).all():
+            raise BrokenPicture(
+                "The picture could not be encoded, even in full precision. The autoencoder's "
+                "weights may be damaged: check them with `python app.py check`."
+            )
+        return made * self.scale

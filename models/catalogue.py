@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from models.captions import CaptionMode
+
 Family = Literal["nitro-ar", "nitro-e"]
 SamplerKind = Literal["mlp-head", "joint-head", "diffusion"]
 
@@ -56,9 +58,15 @@ class Variant:
     licence: str
     embedded: bool = False  # ships with the product; needs no download
     hub_repo: str | None = None
+    caption: CaptionMode = "raw"  # what is done to a prompt, unless somebody wants it otherwise
     lora_folder: str | None = None  # an adapter beside the weights, merged when they are loaded
     parameters_m: int | None = None  # millions, text encoder and autoencoder not counted
     published: tuple[PublishedFigure, ...] = ()
+
+    @property
+    def geometry(self) -> tuple[str, int]:
+        """Variants of equal geometry understand each other's latents."""
+        return self.autoencoder, self.grid
 
     @property
     def rounding(self) -> Literal["truncate", "round"]:
@@ -105,6 +113,7 @@ _NITRO_E = Variant(
     autoencoder="dc-ae-f32c32",
     licence=_E_LICENCE,
     hub_repo="amd/Nitro-E",
+    caption="lower",
     parameters_m=304,
     published=(
         PublishedFigure("latency", "398 ms", "MI300X", _E_BLOG),

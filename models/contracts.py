@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from models.catalogue import Variant
+
+if TYPE_CHECKING:  # they build on the settings below
+    from models.given import Given
+    from models.trajectory import Trajectory
 
 CfgSchedule = Literal["constant", "linear"]
 WeightState = Literal["pocket", "official", "random"]
@@ -49,12 +53,41 @@ class Sampler(Protocol):
     def prompt_context(self, text_rows: Tensor) -> Any:
         """What the steps need of a prompt, computed once: `text_rows` is [L, text width]."""
 
-    def start(self, settings: SampleSettings, prompt: Any, unconditional: Any) -> SampleState:
+    def start(
+        self,
+        settings: SampleSettings,
+        prompt: Any,
+        unconditional: Any,
+        *,
+        given: Given | None = None,
+    ) -> SampleState:
         """A new sample. All its randomness is drawn here, on the CPU, from `settings.seed`.
 
         `prompt` and `unconditional` are results of `prompt_context`; the latter is the empty
-        prompt's and may be ignored where the settings use no guidance.
+        prompt's and may be ignored where the settings use no guidance. With `given` the sample
+        starts from a picture: its kept cells come out bit for bit as they were given, and fewer
+        free cells take fewer steps.
         """
+
+    def resume(
+        self,
+        settings: SampleSettings,
+        prompt: Any,
+        unconditional: Any,
+        *,
+        trajectory: Trajectory,
+        step: int,
+    ) -> SampleState:
+        """A sample that goes on from where another one stood after `step` steps (fewer than all).
+
+        The other's variant has to share this one's autoencoder and grid. With the same settings
+        and prompt the result is the other's, bit for bit. Another prompt, CFG scale or seed
+        counts from here on; where a flow cannot be taken over (another kind of sampler, another
+        seed's noise), it starts from the flow's estimate, noised as far as the flow was.
+        """
+
+    def trajectory(self, state: Any) -> Trajectory:
+        """What a finished sample leaves behind. Shares its tensors: nothing is copied."""
 
     def num_steps(self, state: Any) -> int:
         """How many calls of `advance` the sample takes in all."""
@@ -73,7 +106,8 @@ class Sampler(Protocol):
         bool [H, W]."""
 
     def committed(self, state: Any) -> Tensor | None:
-        """int16 [H, W]: the step (from 1) that committed each token, 0 = still masked.
+        """int16 [H, W]: the step (from 1) that committed each token, 0 = still masked, -1 = kept
+        from the picture the sample started from.
 
         None for samplers without tokens (diffusion).
         """
@@ -102,7 +136,7 @@ class Autoencoder(Protocol):
         """[N, C, h, w] to [N, 3, H, W] in 0..1, fp32. Raises `BrokenPicture` on NaN."""
 
     def encode(self, pixels: Tensor) -> Tensor:
-        """[N, 3, H, W] in 0..1 to [N, C, h, w]."""
+        """[N, 3, H, W] in 0..1 to [N, C, h, w]. Raises `BrokenPicture` on NaN."""
 
 
 class BrokenPicture(RuntimeError):

@@ -20,10 +20,13 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from models.captions import CaptionMode, prepared
 from models.contracts import CfgSchedule, LoadedVariant, SampleSettings
+from models.given import Given
 from models.loading import Loader
 from models.pixels import to_pixels
 from models.precision import pick_device
+from models.references import ImageInput, given_from
 from models.sources import DC_AE_REPO, LLAMA_REPO, Sources
 
 OutputType = Literal["pil", "np", "pt", "latent"]
@@ -74,6 +77,11 @@ class NitroPipeline:
         prompt: str | Sequence[str],
         negative_prompt: str = "",
         *,
+        image: ImageInput | Sequence[ImageInput] | None = None,
+        mask_image: ImageInput | None = None,
+        strength: float | None = None,
+        context: int = 0,
+        caption: CaptionMode | None = None,
         num_inference_steps: int | None = None,
         flow_steps: int | None = None,
         guidance_scale: float | None = None,
@@ -86,6 +94,12 @@ class NitroPipeline:
     ) -> NitroOutput:
         """Draw `num_images_per_prompt` pictures of each prompt, prompt after prompt.
 
+        `image` is a picture to start from, or one for each prompt; what is dark in `mask_image`
+        is kept, token by token, and `context` cells around the bright part change too.
+        `strength` is the share of the free tokens that is drawn anew, or for Nitro-E the noise
+        they start from; 0.6 without a mask, else 1. See `models.references` for what is taken.
+        `caption` says what is done to the prompts (`models.captions`).
+
         `num_inference_steps` is the family's own count: AR iterations for Nitro-AR, diffusion
         steps for Nitro-E; `flow_steps` are the head's. A generator gives each picture its seed in
         turn, a list of them one each. The callback gets (pipeline, step, share done, {}); it may
@@ -96,7 +110,10 @@ class NitroPipeline:
             raise ValueError("At least one prompt and one image per prompt are needed.")
         if output_type not in ("pil", "np", "pt", "latent"):
             raise ValueError(f"output_type {output_type!r} is not one of pil, np, pt, latent.")
-        wanted = [text for text in prompts for _ in range(num_images_per_prompt)]
+        mode = caption or self.loaded.variant.caption
+        wanted = [prepared(text, mode) for text in prompts for _ in range(num_images_per_prompt)]
+        starts = self._starts(image, mask_image, strength, context, len(prompts))
+        given = [each for each in starts for _ in range(num_images_per_prompt)]
         seeds = _seeds(generator, len(wanted))
         settings = [
             self._settings(
@@ -113,13 +130,32 @@ class NitroPipeline:
         parts = [
             self._draw(
                 wanted[first : first + self.batch],
-                negative_prompt,
+                prepared(negative_prompt, mode),
+                given[first : first + self.batch],
                 settings[first : first + self.batch],
                 callback_on_step_end,
             )
             for first in range(0, len(wanted), self.batch)
         ]
         return NitroOutput(self._finish(torch.cat(parts), output_type))
+
+    def _starts(
+        self,
+        image: ImageInput | Sequence[ImageInput] | None,
+        mask_image: ImageInput | None,
+        strength: float | None,
+        context: int,
+        count: int,
+    ) -> list[Given | None]:
+        """What each prompt starts from."""
+        if image is None:
+            if mask_image is not None or strength is not None or context:
+                raise ValueError("mask_image, strength and context change a picture: give `image`.")
+            return [None] * count
+        images: list[Any] = list(image) if isinstance(image, list | tuple) else [image] * count
+        if len(images) != count:
+            raise ValueError(f"{len(images)} images were given for {count} prompts.")
+        return [given_from(self.loaded, each, mask_image, strength, context) for each in images]
 
     def _settings(
         self,
@@ -149,6 +185,7 @@ class NitroPipeline:
         self,
         prompts: list[str],
         negative_prompt: str,
+        given: list[Given | None],
         settings: list[SampleSettings],
         callback: Callback | None,
     ) -> Tensor:
@@ -163,14 +200,14 @@ class NitroPipeline:
             )
         }
         states = [
-            sampler.start(each, contexts[text], contexts[negative_prompt])
-            for text, each in zip(prompts, settings, strict=True)
+            sampler.start(each, contexts[text], contexts[negative_prompt], given=start)
+            for text, start, each in zip(prompts, given, settings, strict=True)
         ]
-        steps = sampler.num_steps(states[0])
+        steps = max(sampler.num_steps(state) for state in states)  # some pictures have more free
         for step in range(steps):
             if self._interrupt:
                 break
-            sampler.advance(states)
+            sampler.advance([state for state in states if state.step < sampler.num_steps(state)])
             if callback is not None:
                 callback(self, step, (step + 1) / steps, {})
         return torch.stack([sampler.latent(state) for state in states])

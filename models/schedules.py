@@ -8,6 +8,7 @@ and rectified flow (Liu et al., 2022) for the head.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -69,12 +70,27 @@ def diffusion_sigmas(steps: int) -> tuple[float, ...]:
     return (*(1.0 - k * stride for k in range(steps - 1)), SIGMA_END, 0.0)
 
 
-def guidance_scales(scale: float, schedule: str, tokens: int, iterations: int) -> tuple[float, ...]:
-    """The CFG scale of each AR iteration: constant, or growing linearly with committed tokens.
+def diffusion_sigmas_from(strength: float, steps: int) -> tuple[float, ...]:
+    """Noise levels that start at `strength`, then go on with those of `steps` that are below it.
 
-    In the linear schedule's last iteration one token counts as masked, as in the reference.
+    Hence about `strength * steps` steps, and the picture follows every change of the strength.
+    """
+    grid = diffusion_sigmas(steps)
+    if strength >= 1:
+        return grid
+    below = (sigma for sigma in grid if sigma < strength - 1e-6)
+    return (strength, *below)
+
+
+def guidance_scales(
+    scale: float, schedule: str, tokens: int, counts: Sequence[int]
+) -> tuple[float, ...]:
+    """The CFG scale of each AR iteration: constant, or growing linearly with known tokens.
+
+    `counts` are the masked tokens before each iteration and at the end, of `tokens` in all. In the
+    linear schedule's last iteration one token counts as masked, as in the reference.
     """
     if schedule == "constant":
-        return (scale,) * iterations
-    still_masked = (max(1, count) for count in masked_counts(tokens, iterations)[1:])
+        return (scale,) * (len(counts) - 1)
+    still_masked = (max(1, count) for count in counts[1:])
     return tuple(1 + (scale - 1) * (tokens - keep) / tokens for keep in still_masked)

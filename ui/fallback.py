@@ -8,17 +8,19 @@ thread waits with them. Closing it stops the picture.
 from __future__ import annotations
 
 import base64
+import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
 import gradio as gr
 from starlette.requests import Request
 
-from engine.events import Failed, Finished, Superseded
+from engine.events import Event, Failed, Finished, Superseded
 from engine.requests import GenerationRequest, InvalidRequest
+from ui.bodies import check_size
 from ui.frames import describe
-from ui.frontdesk import FrontDesk
-from ui.guard import Guard, Refusal, check_size
+from ui.frontdesk import FrontDesk, Place
+from ui.guard import Guard, Refusal
 from ui.results import ResultStore
 
 
@@ -46,11 +48,21 @@ class Fallback:
             cfg_schedule: str = "constant",
             temperature: float = 1.0,
             preview_every: int = 1,
+            caption: str | None = None,
+            count: int = 1,
+            picture: str = "",
+            strength: float | None = None,
+            free: str = "",
+            context: int = 0,
+            fork_of: str = "",
+            fork_step: int = 0,
         ) -> AsyncIterator[tuple[dict[str, Any], str]]:
             """Draw a picture, one answer per step: its state, and the picture as a data URI.
 
-            None for a setting means the variant's default. The last answer has "event":
-            "finished" and the settings that draw the picture again.
+            None for a setting means its default. The last answer has "event":
+            "finished", the settings that draw the picture again, and its name as "picture": the
+            same caller may start from it (`picture`, with `free` cells and `strength`) or resume
+            it (`fork_of`, `fork_step`). Of `count` pictures the answers come one after another.
             """
             values = {
                 "prompt": prompt,
@@ -62,44 +74,59 @@ class Fallback:
                 "cfg_schedule": cfg_schedule,
                 "temperature": temperature,
                 "preview_every": preview_every,
+                "caption": caption,
+                "count": count,
+                "picture": picture,
+                "strength": strength,
+                "free": free,
+                "context": context,
+                "fork_of": fork_of,
+                "fork_step": fork_step,
             }
             try:
-                owner = self._admit(request)
-                wanted = GenerationRequest.from_dict(values).resolved()
+                http, owner = self._admit(request)
+                given = {name: value for name, value in values.items() if value is not None}
+                wanted = GenerationRequest.from_dict(given).resolved()
+                self._guard.pace(http, owner, wanted.count)
                 jobs = await self._desk.submit(owner, [("live", wanted)])
             except (Refusal, InvalidRequest) as error:
                 raise gr.Error(str(error), print_exception=False) from None
-            async for answer in self._answers(jobs["live"], owner):
+            async for answer in self._answers(jobs, owner):
                 yield answer
 
         return generate
 
-    def _admit(self, request: gr.Request) -> str:
+    def _admit(self, request: gr.Request) -> tuple[Request, str]:
         """The page's owner id if it sent one; else a caller of its own per Gradio session."""
         http: Request = request.request  # type: ignore[assignment]
         self._guard.check_origin(http)
         check_size(http)
         try:
-            owner = self._guard.sessions.owner(http)
+            return http, self._guard.sessions.owner(http)
         except Refusal:
-            owner = f"api:{request.session_hash or id(request)}"
-        self._guard.pace(http, owner)
-        return owner
+            return http, f"api:{request.session_hash or secrets.token_hex(16)}"
 
-    async def _answers(self, job: Any, owner: str) -> AsyncIterator[tuple[dict[str, Any], str]]:
-        ended = False
+    async def _answers(
+        self, jobs: dict[Place, Any], owner: str
+    ) -> AsyncIterator[tuple[dict[str, Any], str]]:
+        """Every job's events, job after job; what is left is cancelled when nobody reads on."""
+        left = dict(jobs)
         try:
-            async for event in job.stream():
-                header, pixels, quality = describe(event)
-                header["slot"] = "live"
-                ended = isinstance(event, Finished | Superseded | Failed)
-                if isinstance(event, Finished):
-                    header["result"] = self._results.add(owner, event.image, event.settings)
-                uri = ""
-                if pixels is not None:
-                    encoded = base64.b64encode(await self._desk.jpeg(pixels, quality)).decode()
-                    uri = f"data:image/jpeg;base64,{encoded}"
-                yield header, uri
+            for place, job in jobs.items():
+                async for event in job.stream():
+                    if isinstance(event, Finished | Superseded | Failed):
+                        del left[place]
+                    yield await self._answer(place, event, owner)
         finally:
-            if not ended:
+            for job in left.values():
                 self._desk.cancel(job)
+
+    async def _answer(self, place: Place, event: Event, owner: str) -> tuple[dict[str, Any], str]:
+        header, pixels, quality = describe(event)
+        header |= place._asdict()
+        if isinstance(event, Finished):
+            header["result"] = self._results.add(owner, event.image, event.settings)
+        if pixels is None:
+            return header, ""
+        encoded = base64.b64encode(await self._desk.jpeg(pixels, quality)).decode()
+        return header, f"data:image/jpeg;base64,{encoded}"

@@ -79,6 +79,7 @@ def describe(event: Event) -> tuple[dict[str, Any], Pixels | None, int]:
                 "settings": event.settings,
                 "steps": event.steps,
                 "timings": asdict(event.timings),
+                "picture": event.picture,
             }
             return header, event.image, FINISHED_QUALITY
         case Superseded():

@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.engine import EngineClosed, QueueFull
 from engine.events import Pixels
 from engine.requests import GenerationRequest, InvalidRequest
 from ui.frames import jpeg
 from ui.guard import Refusal
+
+
+class Place(NamedTuple):
+    """Where a picture belongs: the slot that was asked, and its place among the slot's pictures."""
+
+    slot: str
+    place: int = 0  # from 0
+    count: int = 1
 
 
 class FrontDesk:
@@ -24,8 +32,8 @@ class FrontDesk:
 
     async def submit(
         self, owner: str, wanted: Sequence[tuple[str, GenerationRequest]]
-    ) -> dict[str, Any]:
-        """Jobs by slot: all of them or, with a `Refusal`, none.
+    ) -> dict[Place, Any]:
+        """Jobs by place: all of them or, with a `Refusal`, none.
 
         In a thread, for the engine may be moving a variant's weights just then; in one thread, for
         a page's newer request must not be overtaken by its older one. Who leaves while it waits
@@ -51,18 +59,22 @@ class FrontDesk:
 
     def _submit(
         self, owner: str, wanted: Sequence[tuple[str, GenerationRequest]]
-    ) -> dict[str, Any]:
-        jobs: dict[str, Any] = {}
+    ) -> dict[Place, Any]:
+        jobs: dict[Place, Any] = {}
         try:
             for slot, request in wanted:
-                jobs[slot] = self._engine.submit(request, owner, slot)
+                if request.count == 1:
+                    jobs[Place(slot)] = self._engine.submit(request, owner, slot)
+                    continue
+                made = self._engine.submit_many(request, owner, slot)
+                jobs |= {Place(slot, n, len(made)): job for n, job in enumerate(made)}
         except Exception as error:
             for job in jobs.values():
                 self._engine.cancel(job)
             raise _refusal(error) or error from None
         return jobs
 
-    def _abandon(self, call: asyncio.Future[dict[str, Any]]) -> None:
+    def _abandon(self, call: asyncio.Future[dict[Place, Any]]) -> None:
         if not call.cancelled() and call.exception() is None:
             for job in call.result().values():
                 self._engine.cancel(job)

@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-MAX_BODY_BYTES = 64 * 1024
 SESSION_HEADER = "x-nitro-session"
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Refusal(Exception):
@@ -96,7 +96,11 @@ class RateLimit:
         self._lock = threading.Lock()
 
     def take(self, owner: str, count: int = 1) -> None:
-        """Raises `Refusal` (429), and takes nothing, when the owner's bucket holds too little."""
+        """Raises `Refusal` (429), and takes nothing, when the owner's bucket holds too little.
+
+        More than `burst` at once costs a whole bucket.
+        """
+        count = min(count, self._burst)
         with self._lock:
             now = self._clock()
             tokens, then = self._buckets.pop(owner, (float(self._burst), now))
@@ -146,7 +150,20 @@ class Guard:
     pages: RateLimit = field(default_factory=lambda: RateLimit(10, 30))
     addresses: RateLimit = field(default_factory=lambda: RateLimit(60, 300))
     openings: RateLimit = field(default_factory=lambda: RateLimit(2, 120))  # sessions, by address
+    uploads: RateLimit = field(default_factory=lambda: RateLimit(8, 32))
     hints: RateLimit = field(default_factory=lambda: RateLimit(20, 60))
+
+    def checked(self, handler: Handler) -> Handler:
+        """A route's handler behind the check of the request's site; refusals become answers."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                self.check_origin(request)
+                return await handler(request)
+            except Refusal as refusal:
+                return refusal.response()
+
+        return guarded
 
     def check_origin(self, request: Request) -> None:
         """Refuse other sites' pages (403). Programs send no Origin and pass.
@@ -187,35 +204,3 @@ class Guard:
         if self.proxies and hops[0]:
             return _network(hops[-min(self.proxies, len(hops))])
         return _network(request.client.host if request.client else "")
-
-
-def check_size(request: Request, limit: int = MAX_BODY_BYTES) -> None:
-    """Refuse (413) a body that is declared larger than the limit."""
-    declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared[:20]) > limit:
-        raise _too_big(limit)
-
-
-def _too_big(limit: int) -> Refusal:
-    return Refusal(
-        413,
-        f"The request is larger than {limit // 1024} KiB. A prompt may have 2,000 characters.",
-    )
-
-
-async def read_json(request: Request, limit: int = MAX_BODY_BYTES) -> Any:
-    """The body as JSON. Raises `Refusal`: 413 when over the limit, 400 when it is not JSON."""
-    check_size(request, limit)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise _too_big(limit)
-    try:
-        return json.loads(body.decode("utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise Refusal(400, f"The request is not valid JSON: {error}.") from None
-    except ValueError:  # Python's bound on the digits of a whole number
-        raise Refusal(400, "A number in the request has too many digits.") from None
-    except RecursionError:
-        raise Refusal(400, "The request is not valid JSON: it is nested too deeply.") from None

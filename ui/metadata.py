@@ -23,12 +23,13 @@ class NoSettings(ValueError):
     """The picture carries no settings of this product. The message is for a person."""
 
 
-def png(pixels: Pixels, settings: dict[str, Any]) -> bytes:
-    """The picture as PNG with `settings` (anything JSON can hold) inside."""
+def png(pixels: Pixels, settings: dict[str, Any] | None = None) -> bytes:
+    """The picture as PNG with `settings` (anything JSON can hold), if there are any, inside."""
     info = PngImagePlugin.PngInfo()
-    # ASCII-escaped JSON: the chunk is valid UTF-8 even for lone surrogates in a prompt
-    info.add_itxt(KEY, json.dumps(settings, ensure_ascii=True, sort_keys=True))
-    info.add_itxt("Software", SOFTWARE)
+    if settings is not None:
+        # ASCII-escaped JSON: the chunk is valid UTF-8 even for lone surrogates in a prompt
+        info.add_itxt(KEY, json.dumps(settings, ensure_ascii=True, sort_keys=True))
+        info.add_itxt("Software", SOFTWARE)
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, "PNG", pnginfo=info)
     return out.getvalue()

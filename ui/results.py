@@ -28,7 +28,7 @@ class Result:
 class ResultStore:
     """Thread-safe. Names are unguessable, and still only their owner gets the picture."""
 
-    def __init__(self, per_owner: int = 24, count: int = 512, max_bytes: int = 192 << 20):
+    def __init__(self, per_owner: int = 96, count: int = 512, max_bytes: int = 192 << 20):
         self._per_owner, self._count, self._max_bytes = per_owner, count, max_bytes
         self._kept: OrderedDict[str, Result] = OrderedDict()
         self._bytes = 0

@@ -14,6 +14,7 @@ from ui.guard import Guard
 from ui.results import ResultStore
 from ui.stream import CanvasRoutes
 from ui.theme import theme
+from ui.uploads import UploadRoutes
 
 
 class Server:
@@ -41,7 +42,8 @@ def serve(
 ) -> Server:
     """Serve an engine. Returns at once; variants may still be loading, the page follows them."""
     guard, results, desk = guard or Guard(), ResultStore(), FrontDesk(engine)
-    routes = CanvasRoutes(engine, guard, results, desk)
+    routes = CanvasRoutes(engine, guard, results, desk).routes()
+    routes += UploadRoutes(engine, guard).routes()
     page = live.build(engine, Fallback(guard, results, desk))
     page.queue(default_concurrency_limit=None)
     app, address, _ = page.launch(
@@ -60,5 +62,5 @@ def serve(
         favicon_path=live.WEB / "favicon.svg",
     )
     # in front: Gradio has a route for every single-segment address
-    app.router.routes[0:0] = routes.routes()
+    app.router.routes[0:0] = routes
     return Server(page, app, address)

@@ -3,7 +3,7 @@
 Added to Gradio's own app, in front of its routes. Frames bypass Gradio because its image
 component paints one in five of them at 80 ms round trip.
 
-One POST carries one or more generations, each in its own slot. A reader that stops reading holds
+One POST carries one or more requests, each in its own slot and for one or more pictures. A reader that stops reading holds
 at most one frame: every hand-over waits for the one before, and the engine keeps only the newest
 step of a job. Leaving, aborting or stopping cancels what has not finished.
 """
@@ -25,10 +25,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from engine.events import Event, Failed, Finished, Superseded
-from engine.requests import MAX_PROMPT_CHARACTERS, GenerationRequest, InvalidRequest
+from engine.requests import MAX_COUNT, MAX_PROMPT_CHARACTERS, GenerationRequest, InvalidRequest
+from ui.bodies import read_json
 from ui.frames import describe, pack
-from ui.frontdesk import FrontDesk
-from ui.guard import Guard, Refusal, read_json
+from ui.frontdesk import FrontDesk, Place
+from ui.guard import Guard, Refusal
 from ui.metadata import png
 from ui.results import ResultStore
 from ui.variants import describe_prompt, loading_words, status
@@ -37,8 +38,6 @@ MAX_SLOTS = 16
 SLOT_NAME = re.compile(r"[\w .:-]{1,40}")
 HEARTBEAT_S = 10.0
 NO_STORE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class CanvasRoutes:
@@ -62,23 +61,13 @@ class CanvasRoutes:
     def routes(self) -> list[Route]:
         """To be put in front of the app's own."""
         return [
-            Route("/canvas/session", self._guarded(self.session), methods=["POST"]),
-            Route("/canvas/stream", self._guarded(self.stream), methods=["POST"]),
-            Route("/canvas/result/{name}", self._guarded(self.result), methods=["GET"]),
-            Route("/canvas/describe", self._guarded(self.describe), methods=["GET"]),
-            Route("/canvas/status", self._guarded(self.status), methods=["GET"]),
+            Route("/canvas/session", self.guard.checked(self.session), methods=["POST"]),
+            Route("/canvas/stream", self.guard.checked(self.stream), methods=["POST"]),
+            Route("/canvas/result/{name}", self.guard.checked(self.result), methods=["GET"]),
+            Route("/canvas/describe", self.guard.checked(self.describe), methods=["GET"]),
+            Route("/canvas/status", self.guard.checked(self.status), methods=["GET"]),
             Route("/healthz", self.health, methods=["GET"]),
         ]
-
-    def _guarded(self, handler: Handler) -> Handler:
-        async def checked(request: Request) -> Response:
-            try:
-                self.guard.check_origin(request)
-                return await handler(request)
-            except Refusal as refusal:
-                return refusal.response()
-
-        return checked
 
     async def session(self, request: Request) -> Response:
         """A new session for a page that was just opened."""
@@ -120,16 +109,16 @@ class CanvasRoutes:
         """Draw what the body asks for; the answer is the binary stream."""
         owner = self.guard.sessions.owner(request)
         wanted = _parse(await read_json(request))
-        self.guard.pace(request, owner, len(wanted))
+        self.guard.pace(request, owner, sum(each.count for _, each in wanted))
         jobs = await self._desk.submit(owner, wanted)
         return LiveStream(
             jobs, partial(self._message, owner), self._waiting, self._desk.cancel, self._heartbeat_s
         )
 
-    async def _message(self, owner: str, slot: str, event: Event) -> bytes:
+    async def _message(self, owner: str, place: Place, event: Event) -> bytes:
         """One event, encoded. Runs only for events that are about to be sent."""
         header, pixels, quality = describe(event)
-        header["slot"] = slot
+        header |= place._asdict()
         body = b""
         if isinstance(event, Finished):
             header["result"] = self.results.add(owner, event.image, event.settings)
@@ -138,10 +127,10 @@ class CanvasRoutes:
             header["width"], header["height"] = pixels.shape[1], pixels.shape[0]
         return pack(header, body)
 
-    async def _waiting(self, slot: str, job: Any) -> bytes:
+    async def _waiting(self, place: Place, job: Any) -> bytes:
         """A sign of life: what the picture waits for, if that is its variant."""
         words = await run_in_threadpool(loading_words, self.engine, job.request.variant)
-        return pack({"slot": slot, "event": "waiting", "message": words})
+        return pack({**place._asdict(), "event": "waiting", "message": words})
 
 
 class LiveStream(Response):
@@ -156,9 +145,9 @@ class LiveStream(Response):
 
     def __init__(
         self,
-        jobs: dict[str, Any],
-        message: Callable[[str, Event], Awaitable[bytes]],
-        waiting: Callable[[str, Any], Awaitable[bytes]],
+        jobs: dict[Place, Any],
+        message: Callable[[Place, Event], Awaitable[bytes]],
+        waiting: Callable[[Place, Any], Awaitable[bytes]],
         cancel: Callable[[Any], None],
         heartbeat_s: float,
     ):
@@ -166,7 +155,7 @@ class LiveStream(Response):
         del self.headers["content-length"]
         self._jobs, self._message, self._waiting = jobs, message, waiting
         self._cancel, self._heartbeat_s = cancel, heartbeat_s
-        self._ended: set[str] = set()
+        self._ended: set[Place] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -177,38 +166,39 @@ class LiveStream(Response):
         except* OSError:
             pass  # the reader went away while being sent to
         finally:
-            for slot, job in self._jobs.items():
-                if slot not in self._ended:
+            for place, job in self._jobs.items():
+                if place not in self._ended:
                     self._cancel(job)
 
     async def _send_all(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         # capacity 0: a follower hands its event over when the sender is free, not before
-        sender, receiver = anyio.create_memory_object_stream[tuple[str, Event]](0)
+        sender, receiver = anyio.create_memory_object_stream[tuple[Place, Event]](0)
         async with anyio.create_task_group() as group, receiver:
             async with sender:
-                for slot, job in self._jobs.items():
-                    group.start_soon(self._follow, slot, job, sender.clone())
+                for place, job in self._jobs.items():
+                    group.start_soon(self._follow, place, job, sender.clone())
             while len(self._ended) < len(self._jobs):
-                slot, event = "", None
+                arrived: tuple[Place, Event] | None = None
                 with anyio.move_on_after(self._heartbeat_s):
-                    slot, event = await receiver.receive()
-                if event is None:
+                    arrived = await receiver.receive()
+                if arrived is None:
                     open_jobs = [each for each in self._jobs.items() if each[0] not in self._ended]
                     body = b"".join([await self._waiting(*each) for each in open_jobs])
                 else:
+                    place, event = arrived
                     if isinstance(event, Finished | Superseded | Failed):
-                        self._ended.add(slot)
-                    body = await self._message(slot, event)
+                        self._ended.add(place)
+                    body = await self._message(place, event)
                 await send({"type": "http.response.body", "body": body, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _follow(
-        self, slot: str, job: Any, sender: ObjectSendStream[tuple[str, Event]]
+        self, place: Place, job: Any, sender: ObjectSendStream[tuple[Place, Event]]
     ) -> None:
         async with sender:
             async for event in job.stream():
-                await sender.send((slot, event))
+                await sender.send((place, event))
 
 
 async def _until_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
@@ -218,12 +208,15 @@ async def _until_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
 
 
 def _parse(body: Any) -> list[tuple[str, GenerationRequest]]:
-    """{"requests": [{"slot": "live", "request": {...}}]} to what the engine is asked for."""
+    """{"requests": [{"slot": "live", "request": {...}}]} to what the engine is asked for.
+
+    A request's keys are the fields of `GenerationRequest`.
+    """
     entries = body.get("requests") if isinstance(body, dict) else None
     if not isinstance(entries, list) or not entries:
         raise Refusal(400, 'The request has to be {"requests": [{"slot": ..., "request": ...}]}.')
     if len(entries) > MAX_SLOTS:
-        raise Refusal(400, f"At most {MAX_SLOTS} pictures at once; this asks for {len(entries)}.")
+        raise Refusal(400, f"At most {MAX_SLOTS} slots at once; this asks for {len(entries)}.")
     out: list[tuple[str, GenerationRequest]] = []
     for entry in entries:
         slot = entry.get("slot", "live") if isinstance(entry, dict) else None
@@ -237,6 +230,9 @@ def _parse(body: Any) -> list[tuple[str, GenerationRequest]]:
             out.append((slot, _request(entry.get("request"))))
         except InvalidRequest as error:
             raise Refusal(400, str(error), slot=slot) from None
+    pictures = sum(request.count for _, request in out)
+    if pictures > MAX_COUNT:
+        raise Refusal(400, f"At most {MAX_COUNT} pictures at once; this asks for {pictures}.")
     return out
 
 

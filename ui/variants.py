@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from engine.requests import CFG_RANGE, MAX_PROMPT_CHARACTERS, MAX_SEED, TEMPERATURE_RANGE
+from engine.requests import (
+    CFG_RANGE,
+    MAX_CONTEXT,
+    MAX_COUNT,
+    MAX_PROMPT_CHARACTERS,
+    MAX_SEED,
+    STRENGTH_OF_WHOLE,
+    STRENGTH_RANGE,
+    TEMPERATURE_RANGE,
+)
 
 
 def cards(engine: Any) -> list[dict[str, Any]]:
@@ -21,6 +30,9 @@ def _card(variant: Any, entry: Any) -> dict[str, Any]:
         "summary": variant.summary,
         "resolution": variant.resolution,
         "grid": variant.grid,
+        "sampler": variant.sampler,
+        "geometry": "/".join(map(str, variant.geometry)),  # equal: one's fork goes on in the other
+        "caption": variant.caption,
         "ar_iterations": asdict(variant.ar_iterations),
         "flow_steps": asdict(variant.flow_steps),
         "cfg_scale": {"default": variant.cfg_scale, "low": CFG_RANGE[0], "high": CFG_RANGE[1]},
@@ -41,6 +53,13 @@ def limits() -> dict[str, Any]:
         "temperature": {"default": 1.0, "low": TEMPERATURE_RANGE[0], "high": TEMPERATURE_RANGE[1]},
         "seed": {"default": 0, "low": 0, "high": MAX_SEED},
         "preview_every": {"default": 1, "low": 0, "high": 64},
+        "count": {"default": 1, "low": 1, "high": MAX_COUNT},
+        "strength": {
+            "default": STRENGTH_OF_WHOLE,  # of a whole picture; chosen cells change altogether
+            "low": STRENGTH_RANGE[0],
+            "high": STRENGTH_RANGE[1],
+        },
+        "context": {"default": 0, "low": 0, "high": MAX_CONTEXT},
         "prompt_characters": MAX_PROMPT_CHARACTERS,
     }
 

@@ -114,8 +114,10 @@ window.nitro = window.nitro || {};
   /* Gradio's own event for one request: POST for an event id, then server-sent events. */
   async function streamGradio(requests, signal, onEvent) {
     const r = requests[0].request;
+    // Gradio's inputs go by place; null is the server's default.
     const data = [r.prompt, r.variant, r.seed, r.ar_iterations, r.flow_steps, r.cfg_scale,
-      r.cfg_schedule, r.temperature, r.preview_every];
+      r.cfg_schedule, r.temperature, r.preview_every, r.caption, r.count, r.picture, r.strength,
+      r.free, r.context, r.fork_of, r.fork_step].map((value) => value ?? null);
     const posted = await fetch(address("gradio_api/call/generate"), {
       method: "POST",
       signal,

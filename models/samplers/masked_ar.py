@@ -4,22 +4,27 @@ Each AR iteration runs the backbone over the known and masked tokens, then lets 
 in the next tokens of the generation order. The backbone takes neither time nor mask as input, so
 samples at different iterations share one forward. Nothing here waits for the device: the counts
 follow from the schedule, the positions are slices of the order.
+
+Starting from a picture is the same with some tokens known: order and schedule run over the free
+ones. Committed tokens never change, so any earlier step follows from a finished picture.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from models.contracts import SampleSettings
 from models.emmdit import EmbeddedText
+from models.given import Anchor, Given, Opening
 from models.nitro_ar import NitroAR
 from models.randomness import Randomness, draw
 from models.samplers.prompts import PromptContext
 from models.schedules import flow_sigmas, flow_times, guidance_scales, masked_counts
+from models.trajectory import Trajectory
 
 
 @dataclass
@@ -29,17 +34,22 @@ class MaskedARState:
     settings: SampleSettings
     contexts: tuple[PromptContext, ...]  # (unconditional, prompt), or the prompt alone
     counts: tuple[int, ...]  # masked tokens before each iteration, 0 at the end
-    order: Tensor  # int64 [T]; the first entries are revealed last
+    order: Tensor  # int64 [free tokens]; the first entries are revealed last
     noise: Tensor  # fp32 [T, C], by position
     guidance: Tensor  # fp32 [iterations]
     tokens: Tensor  # [T, C]
-    committed_at: Tensor  # int16 [T], 0 = masked
+    committed_at: Tensor  # int16 [T], 0 = masked, GIVEN = kept
+    anchor: Anchor | None = None  # the picture it started from
     step: int = 0
 
     @property
     def positions(self) -> Tensor:
         """The tokens this iteration commits, int64 [n]."""
         return self.order[self.counts[self.step + 1] : self.counts[self.step]]
+
+    @property
+    def all_masked(self) -> bool:
+        return self.counts[self.step] == len(self.tokens)
 
 
 @dataclass
@@ -61,27 +71,68 @@ class MaskedARSampler:
         prompt: PromptContext,
         unconditional: PromptContext,
         random: Randomness | None = None,
+        *,
+        given: Given | None = None,
     ) -> MaskedARState:
         """A new sample; its random numbers come from the seed unless they are given."""
         config, mask = self.model.config, self.model.mask_token
         random = random or draw(settings.seed, config.tokens, config.channels)
-        scales = guidance_scales(
-            settings.cfg_scale, settings.cfg_schedule, config.tokens, settings.ar_iterations
-        )
+        begun = Opening.of(given, random.order, mask[0], settings.ar_iterations)
         guided = settings.cfg_scale != 1.0
-        return MaskedARState(
+        state = MaskedARState(
             settings=settings,
             contexts=(unconditional, prompt) if guided else (prompt,),
-            counts=masked_counts(config.tokens, settings.ar_iterations),
-            order=random.order.to(mask.device),
+            counts=(),
+            order=begun.order,
             noise=(random.fields[0] * settings.temperature).to(mask.device),
-            guidance=torch.tensor(scales, device=mask.device),
-            tokens=mask[0].expand(config.tokens, -1).clone(),
-            committed_at=torch.zeros(config.tokens, dtype=torch.int16, device=mask.device),
+            guidance=torch.empty(0),
+            tokens=begun.tokens,
+            committed_at=begun.committed_at,
+            anchor=begun.anchor,
+        )
+        return self._scheduled(state, masked_counts(len(begun.order), begun.iterations))
+
+    def _scheduled(self, state: MaskedARState, counts: tuple[int, ...]) -> MaskedARState:
+        """The state with its mask schedule, and the guidance that follows from it."""
+        chosen = state.settings
+        scales = guidance_scales(
+            chosen.cfg_scale, chosen.cfg_schedule, self.model.config.tokens, counts
+        )
+        guidance = torch.tensor(scales, device=self.model.mask_token.device)
+        return replace(state, counts=counts, guidance=guidance)
+
+    def resume(
+        self,
+        settings: SampleSettings,
+        prompt: PromptContext,
+        unconditional: PromptContext,
+        *,
+        trajectory: Trajectory,
+        step: int,
+    ) -> MaskedARState:
+        """From the other's tokens; in its own schedule if that has as many iterations."""
+        state = self.start(settings, prompt, unconditional, given=trajectory.moment(step))
+        iterations = trajectory.settings.ar_iterations
+        if trajectory.kind != "mlp-head" or iterations != settings.ar_iterations:
+            return state
+        assert trajectory.committed is not None
+        stamps = trajectory.committed.flatten().to(state.tokens.device)
+        known = trajectory.known(step).flatten().to(state.tokens.device)
+        state = self._scheduled(state, trajectory.counts)
+        return replace(state, step=step, committed_at=torch.where(known, stamps, 0))
+
+    def trajectory(self, state: MaskedARState) -> Trajectory:
+        return Trajectory(
+            kind="mlp-head",
+            settings=state.settings,
+            steps=self.num_steps(state),
+            latent=self.latent(state),
+            committed=self.committed(state),
+            counts=state.counts,
         )
 
     def num_steps(self, state: MaskedARState) -> int:
-        return state.settings.ar_iterations
+        return len(state.counts) - 1
 
     def advance(self, states: Sequence[MaskedARState]) -> None:
         """One AR iteration for each state: backbone, flow head, commit."""
@@ -100,7 +151,7 @@ class MaskedARSampler:
         """Hidden rows of the tokens about to be committed, [rows, D]: branch-major."""
         branches = len(states[0].contexts)
         jobs = [(state, state.contexts[branch]) for branch in range(branches) for state in states]
-        later = [(state, context) for state, context in jobs if state.step > 0]
+        later = [(state, context) for state, context in jobs if not state.all_masked]
         found: dict[int, Tensor] = {}
         if later:
             widest = max(len(state.positions) for state, _ in later)
@@ -112,7 +163,7 @@ class MaskedARSampler:
                 found[id(state), id(context)] = hidden[index, : len(state.positions)]  # type: ignore[index]
         parts = []
         for state, context in jobs:
-            if state.step > 0:
+            if not state.all_masked:
                 parts.append(found[id(state), id(context)])  # type: ignore[index]
             else:
                 parts.append(self._first_pass(context)[0].index_select(0, state.positions))
@@ -157,13 +208,16 @@ class MaskedARSampler:
         return table
 
     def latent(self, state: MaskedARState) -> Tensor:
-        side = self.model.config.grid
-        return state.tokens.float().T.unflatten(1, (side, side))
+        side, tokens = self.model.config.grid, state.tokens.float()
+        if state.anchor is not None:  # as given, where the model's numbers are coarser
+            tokens = state.anchor.hold(tokens)
+        return tokens.T.unflatten(1, (side, side))
 
     def shown(self, state: MaskedARState) -> Tensor | bool:
-        """The committed cells: masked ones hold the mask token, which is no picture."""
-        done = state.step >= self.num_steps(state)
-        return True if done else state.step > 0 and self.committed(state) > 0
+        """The known cells: masked ones hold the mask token, which is no picture."""
+        if state.step >= self.num_steps(state):
+            return True
+        return False if state.all_masked else self.committed(state) != 0
 
     def committed(self, state: MaskedARState) -> Tensor:
         side = self.model.config.grid

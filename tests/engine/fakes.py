@@ -26,6 +26,8 @@ from engine.pool import Progress
 from engine.requests import GenerationRequest
 from models.catalogue import find_variant
 from models.contracts import BrokenPicture, LoadedVariant, SampleSettings
+from models.given import GIVEN, Given, open_order
+from models.trajectory import Trajectory
 
 CHANNELS, GRID, SIDE = 4, 8, 128
 Hook = Callable[[Sequence["FakeState"]], None]
@@ -42,7 +44,7 @@ class FakeState:
     settings: SampleSettings
     context: Tensor
     noise: Tensor  # [C, h, w]
-    order: Tensor  # [h w]
+    order: Tensor  # [free cells]
     step: int = 0
     tokens: Tensor = field(default_factory=lambda: torch.zeros(CHANNELS, GRID, GRID))
     grid: Tensor = field(default_factory=lambda: torch.zeros(GRID, GRID, dtype=torch.int16))
@@ -58,19 +60,54 @@ class FakeSampler:
         self.contexts = 0
         self.started = 0
         self.threads: set[str] = set()
+        self.given: list[Given] = []
         self._busy = torch.eye(192)
 
     def prompt_context(self, text_rows: Tensor) -> Tensor:
         self.contexts += 1
         return text_rows.clone()
 
-    def start(self, settings: SampleSettings, prompt: Any, unconditional: Any) -> FakeState:
+    def start(
+        self,
+        settings: SampleSettings,
+        prompt: Any,
+        unconditional: Any,
+        *,
+        given: Given | None = None,
+    ) -> FakeState:
         self.started += 1
         random = torch.Generator().manual_seed(settings.seed)
         noise = torch.randn(CHANNELS, GRID, GRID, generator=random) * settings.temperature
         order = torch.randperm(GRID * GRID, generator=random)
         context = prompt + 0 * unconditional
-        return FakeState(settings, context, noise, order)
+        state = FakeState(settings, context, noise, open_order(order, given))
+        if given is not None:
+            self.given.append(given)
+            kept = torch.ones(GRID * GRID, dtype=torch.bool).index_fill_(0, state.order, False)
+            state.tokens = torch.where(kept.view(GRID, GRID), given.latent, 0.0)
+            state.grid.view(-1)[kept] = GIVEN
+        return state
+
+    def resume(
+        self,
+        settings: SampleSettings,
+        prompt: Any,
+        unconditional: Any,
+        *,
+        trajectory: Trajectory,
+        step: int,
+    ) -> FakeState:
+        known = trajectory.known(step)
+        state = self.start(settings, prompt, unconditional)
+        state.tokens = torch.where(known, trajectory.latent, 0.0)
+        state.grid = torch.where(known, trajectory.committed, 0)
+        state.step = step
+        return state
+
+    def trajectory(self, state: FakeState) -> Trajectory:
+        return Trajectory(
+            "mlp-head", state.settings, self.num_steps(state), state.tokens, state.grid
+        )
 
     def num_steps(self, state: FakeState) -> int:
         return state.settings.ar_iterations
@@ -83,8 +120,8 @@ class FakeSampler:
             self._busy = self._busy @ self._busy
         for state in states:
             total = self.num_steps(state)
-            last = math.ceil(GRID * GRID * (state.step + 1) / total)
-            first = math.ceil(GRID * GRID * state.step / total)
+            last = math.ceil(len(state.order) * (state.step + 1) / total)
+            first = math.ceil(len(state.order) * state.step / total)
             now = state.order[first:last]
             colour = state.context[0, :3].reshape(3, 1)
             flat = state.tokens.view(CHANNELS, -1)
@@ -100,7 +137,7 @@ class FakeSampler:
         return state.tokens
 
     def shown(self, state: FakeState) -> Tensor | bool:
-        return state.grid > 0
+        return state.grid != 0
 
     def committed(self, state: FakeState) -> Tensor | None:
         return state.grid
@@ -145,7 +182,7 @@ class FakeAutoencoder:
 
     def __init__(self, work: int = 0) -> None:
         self.work = work
-        self.decoded = 0
+        self.decoded = self.encoded = 0
         self._busy = torch.eye(192)
 
     def decode(self, latents: Tensor) -> Tensor:
@@ -158,6 +195,7 @@ class FakeAutoencoder:
         return torch.nn.functional.interpolate(pixels, size=(SIDE, SIDE))
 
     def encode(self, pixels: Tensor) -> Tensor:
+        self.encoded += len(pixels)
         small = torch.nn.functional.interpolate(pixels, size=(GRID, GRID), mode="area")
         return torch.cat([small, small.mean(1, keepdim=True)], dim=1)
 
@@ -200,7 +238,7 @@ class FakeWorld:
             sampler.batches.clear()
             sampler.contexts = sampler.started = 0
         self.text.encoded.clear()
-        self.autoencoder.decoded = 0
+        self.autoencoder.decoded = self.autoencoder.encoded = 0
 
 
 @contextmanager

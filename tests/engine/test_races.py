@@ -133,7 +133,8 @@ def test_repeating_a_request_in_progress_keeps_its_progress() -> None:
 
 def test_results_kept_are_bounded() -> None:
     world = FakeWorld()
-    limits = EngineLimits(results_bytes=3 * (128 * 128 * 3 + 128))
+    each = 128 * 128 * 3 + 128 + 4 * 64 * 4 + 128  # pixels and grid, latent and grid
+    limits = EngineLimits(results_bytes=3 * each)
     with running(world, limits=limits) as engine:
         for seed in range(6):
             picture(engine.submit(request(seed=seed, preview="off"), "me"))

@@ -92,3 +92,74 @@ def test_a_misspelt_setting_is_not_ignored() -> None:
         GenerationRequest.from_dict({"prompt": "a cat", "sede": 3})
     with pytest.raises(InvalidRequest, match="prompt"):
         GenerationRequest.from_dict({})
+
+
+CELLS = "1" * 32 + "0" * 32
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"count": 0}, "Count"),
+        ({"count": 65}, "Count"),
+        ({"count": True}, "Count"),
+        ({"caption": "tidy"}, "Caption"),
+        ({"picture": 7}, "Picture has to be the id"),
+        ({"picture": "x" * 65}, "Picture has to be the id"),
+        ({"picture": "p", "strength": 0}, "Strength"),
+        ({"picture": "p", "strength": 1.01}, "Strength"),
+        ({"picture": "p", "strength": NAN}, "Strength"),
+        ({"picture": "p", "context": -1}, "Context"),
+        ({"picture": "p", "context": 1.5}, "Context"),
+        ({"picture": "p", "free": "1" * 63}, "64 characters"),
+        ({"picture": "p", "free": "2" * 64}, "64 characters"),
+        ({"picture": "p", "free": "1" * 64, "variant": "nitro-ar-gan"}, "16 x 16"),
+        ({"picture": "p", "free": "0" * 64}, "Free at least one"),
+        ({"picture": "p", "free": [1]}, "Free cells"),
+        ({"picture": "p", "fork_of": "q"}, "not both"),
+        ({"fork_of": "q", "fork_step": -1}, "Fork step"),
+        ({"fork_of": "q", "free": CELLS}, "say which one"),
+        ({"fork_step": 3}, "fork_of"),
+        ({"free": CELLS}, "say which one"),
+        ({"strength": 0.5}, "say which one"),
+        ({"context": 1}, "say which one"),
+    ],
+)
+def test_a_start_that_makes_no_sense_is_refused_in_words(
+    settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        GenerationRequest(**{"prompt": "a cat", **settings}).resolved()
+
+
+@pytest.mark.parametrize(
+    ("settings", "strength", "free"),
+    [
+        ({}, 1.0, ""),
+        ({"picture": "p"}, 0.6, ""),
+        ({"picture": "p", "free": CELLS}, 1.0, CELLS),
+        ({"picture": "p", "free": "1" * 64}, 1.0, ""),
+        ({"picture": "p", "strength": 0.25}, 0.25, ""),
+        ({"picture": None, "free": None, "fork_of": None}, 1.0, ""),
+    ],
+)
+def test_strength_is_all_of_the_chosen_cells_or_a_part_of_a_whole_picture(
+    settings: dict[str, Any], strength: float, free: str
+) -> None:
+    resolved = GenerationRequest("a cat", **settings).resolved()
+    assert (resolved.strength, resolved.free) == (strength, free)
+    assert resolved.resolved() == resolved
+    assert GenerationRequest.from_dict(json.loads(json.dumps(resolved.to_dict()))) == resolved
+
+
+def test_captions_are_as_the_family_reads_them() -> None:
+    families = {
+        variant: GenerationRequest("a cat", variant).resolved().caption
+        for variant in ("pocket-ar", "nitro-ar-gan", "nitro-e", "nitro-e-dist")
+    }
+    assert list(families.values()) == ["raw", "raw", "lower", "lower"]
+
+
+def test_many_pictures_are_one_request_each() -> None:
+    parts = GenerationRequest("a cat", seed=5, count=3).resolved().pictures()
+    assert [(part.seed, part.count) for part in parts] == [(5, 1), (6, 1), (7, 1)]

@@ -51,6 +51,26 @@ def test_encode_and_decode_use_one_scale(autoencoder: DCAutoencoder) -> None:
     assert torch.equal(latents, direct * autoencoder.scale)
 
 
+def test_picture_too_large_for_half_precision_is_encoded_in_full(
+    autoencoder: DCAutoencoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = autoencoder.model.encoder.forward
+    broken = {torch.bfloat16}
+
+    def overflowing(pixels: torch.Tensor) -> torch.Tensor:
+        made = encode(pixels)
+        return made * float("nan") if pixels.dtype in broken else made
+
+    monkeypatch.setattr(autoencoder.model.encoder, "forward", overflowing)
+    latents = autoencoder.encode(torch.rand(1, 3, 64, 64))
+    assert latents.dtype == torch.float32 and torch.isfinite(latents).all()
+    assert {p.dtype for p in autoencoder.model.parameters()} == {torch.bfloat16}
+    broken.add(torch.float32)
+    with pytest.raises(BrokenPicture, match="could not be encoded"):
+        autoencoder.encode(torch.rand(1, 3, 64, 64))
+    assert {p.dtype for p in autoencoder.model.parameters()} == {torch.bfloat16}
+
+
 def test_tokenisers_are_never_borrowed_twice() -> None:
     """tokenizers#537: "Already borrowed" when threads share a fast tokenizer."""
     tokenizer = FastTokenizer(build_tokenizer())

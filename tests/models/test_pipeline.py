@@ -79,3 +79,91 @@ def test_negative_prompt_and_guidance_count(pipe: NitroPipeline) -> None:
     assert not torch.allclose(plain, draw(guidance_scale=1.0), atol=1e-3)
     unguided = draw(guidance_scale=1.0)
     assert torch.equal(unguided, draw(guidance_scale=0.0, negative_prompt="a cat"))
+
+
+def half() -> Image.Image:
+    """A mask whose left half is free."""
+    mask = Image.new("L", (300, 300))
+    mask.paste(255, (0, 0, 150, 300))
+    return mask
+
+
+def test_masked_editing_keeps_the_other_tokens(pipe: NitroPipeline) -> None:
+    before = pipe(FOX, generator=seeded(), output_type="latent").images[0]
+    for mask in (half(), np.asarray(half()), np.asarray(half()) / 255.0, torch.eye(8) * 0 + 1):
+        after = pipe(
+            "a cat", image=before, mask_image=mask, generator=seeded(1), output_type="latent"
+        ).images[0]
+        whole = isinstance(mask, torch.Tensor)
+        assert torch.equal(after[:, :, 4:], before[:, :, 4:]) is not whole
+        assert not torch.equal(after[:, :, :4], before[:, :, :4])
+    wider = pipe(
+        "a cat",
+        image=before,
+        mask_image=half(),
+        context=2,
+        generator=seeded(),
+        output_type="latent",
+    ).images[0]
+    changed = (wider != before).any(0).any(0)
+    assert changed.tolist() == [True] * 6 + [False] * 2
+
+
+def test_any_picture_can_be_started_from(pipe: NitroPipeline) -> None:
+    photo = pipe(FOX, generator=seeded()).images[0]
+    latent = pipe.loaded.autoencoder.encode(
+        torch.from_numpy(np.array(photo)).permute(2, 0, 1)[None] / 255
+    )[0]
+    forms = [
+        photo,
+        photo.convert("RGBA"),
+        np.asarray(photo),
+        np.asarray(photo) / 255.0,
+        torch.from_numpy(np.array(photo)).permute(2, 0, 1) / 255,
+        torch.from_numpy(np.array(photo)).permute(2, 0, 1),
+        latent,
+    ]
+    made = [
+        pipe("a cat", image=form, generator=seeded(2), output_type="latent").images[0]
+        for form in forms
+    ]
+    for each in made:
+        assert torch.allclose(each, made[0], atol=1e-3)
+        kept = (each - latent).abs().amax(0) < 1e-4
+        assert int(kept.sum()) == 64 - round(0.6 * 64)
+    wide = Image.new("RGB", (640, 100), "red")
+    assert pipe(FOX, image=wide, strength=0.1).images[0].size == (128, 128)
+
+
+def test_one_picture_for_each_prompt_and_as_many_as_wanted(pipe: NitroPipeline) -> None:
+    first, second = pipe([FOX, "a cat"], generator=seeded(), output_type="latent").images
+    made = pipe(
+        ["a dog", "an owl"], image=[first, second], mask_image=half(), num_images_per_prompt=2,
+        generator=seeded(), output_type="latent",
+    ).images  # fmt: skip
+    for index, base in enumerate((first, first, second, second)):
+        assert torch.equal(made[index, :, :, 4:], base[:, :, 4:])
+    with pytest.raises(ValueError, match="3 images were given for 1"):
+        pipe(FOX, image=[first] * 3)
+
+
+def test_what_cannot_be_started_from_is_refused(pipe: NitroPipeline) -> None:
+    latent = torch.zeros(32, 8, 8)
+    with pytest.raises(ValueError, match="give `image`"):
+        pipe(FOX, strength=0.5)
+    with pytest.raises(ValueError, match="nothing to draw"):
+        pipe(FOX, image=latent, mask_image=Image.new("L", (8, 8)))
+    with pytest.raises(ValueError, match="strength"):
+        pipe(FOX, image=latent, strength=0.0)
+    with pytest.raises(ValueError, match=r"\[C, 8, 8\]"):
+        pipe(FOX, image=torch.zeros(32, 16, 16))
+    with pytest.raises(ValueError, match="a mask"):
+        pipe(FOX, image=np.zeros((8, 8, 2)))
+
+
+def test_the_caption_setting_counts(pipe: NitroPipeline) -> None:
+    def draw(prompt: str, caption: str | None) -> torch.Tensor:
+        return pipe(prompt, caption=caption, generator=seeded(), output_type="latent").images
+
+    shouted = "<b>A FOX</b> on a blue background"
+    assert torch.equal(draw(shouted, "clean"), draw(FOX, None))

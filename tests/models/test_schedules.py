@@ -67,8 +67,8 @@ def test_sigmas_fall_and_keep_a_thousandth(steps: int) -> None:
 
 
 def test_linear_guidance_grows_from_near_one_to_just_short_of_the_scale() -> None:
-    scales = guidance_scales(4.0, "linear", 256, 20)
+    scales = guidance_scales(4.0, "linear", 256, masked_counts(256, 20))
     assert scales[0] == pytest.approx(1 + 3 * 1 / 256)
     assert scales[-1] == pytest.approx(1 + 3 * 255 / 256)
     assert list(scales) == sorted(scales)
-    assert guidance_scales(4.0, "constant", 256, 3) == (4.0, 4.0, 4.0)
+    assert guidance_scales(4.0, "constant", 256, masked_counts(256, 3)) == (4.0, 4.0, 4.0)

@@ -47,6 +47,19 @@ def test_rate_is_per_owner_and_recovers():
     rate.take("typist")
 
 
+def test_more_than_a_bucket_holds_costs_the_whole_bucket():
+    now = [0.0]
+    rate = RateLimit(per_second=2, burst=4, clock=lambda: now[0])
+    rate.take("collector", 64)
+    with pytest.raises(Refusal):
+        rate.take("collector")
+    now[0] = 1.0
+    with pytest.raises(Refusal):
+        rate.take("collector", 64)
+    now[0] = 2.0
+    rate.take("collector", 64)
+
+
 def test_rate_forgets_old_owners():
     rate = RateLimit(owners=3)
     for owner in range(100):

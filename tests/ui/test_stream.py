@@ -106,6 +106,14 @@ def test_leaving_cancels(visitor, site):
     assert site.engine.status().counters.cancels == before + 1
 
 
+def test_leaving_cancels_every_one_of_many(visitor, site):
+    before = site.engine.status().counters.cancels
+    with visitor.stream("POST", "canvas/stream", json=ask(ar_iterations=64, count=12)) as answer:
+        next(answer.iter_raw())
+    assert site.rests()
+    assert site.engine.status().counters.cancels == before + 12
+
+
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
@@ -208,6 +216,31 @@ def test_gradio_client_draws_through_the_second_transport(site):
     assert answers[-1][1].startswith("data:image/jpeg;base64,")
     with pytest.raises(Exception, match="empty"):
         client.predict("", api_name="/generate")
+
+
+def test_gradio_client_edits_forks_and_asks_for_many(site):
+    from gradio_client import Client
+
+    client = Client(site.address, verbose=False)
+
+    def draw(prompt: str, **settings) -> list:
+        answers = client.submit(prompt, ar_iterations=4, api_name="/generate", **settings)
+        return [head for head, _ in answers if head["event"] == "finished"]
+
+    first = draw("a fox")[0]
+    edit = draw("a cat", picture=first["picture"], free="1" * 32 + "0" * 32, context=1)[0]
+    assert sum(cell > 0 for row in edit["committed"] for cell in row) == 40
+    fork = draw("a fox", fork_of=edit["picture"], fork_step=2, seed=0)[0]
+    assert fork["event"] == "finished" and fork["settings"]["fork_step"] == 2
+    many = draw("a fox", count=3, seed=8)
+    assert [(head["seed"], head["place"], head["count"]) for head in many] == [
+        (8, 0, 3),
+        (9, 1, 3),
+        (10, 2, 3),
+    ]
+    stranger = Client(site.address, verbose=False)
+    with pytest.raises(Exception, match="not kept here"):
+        stranger.predict("a cat", picture=first["picture"], api_name="/generate")
 
 
 def test_two_visitors_never_see_each_others_frames(site):
