@@ -21,7 +21,7 @@ help:
 	@echo "make lint          ruff only;  make types: mypy only;  make format: reformat"
 	@echo "make bench         operations and latency of every variant"
 	@echo "make pocket        train Pocket's weights anew (about two hours on two cores)"
-	@echo "make pocket-smoke  every stage of the training, for a few steps"
+	@echo "make pocket-smoke  every stage of the training from nothing, a minute each"
 	@echo "make clean         remove caches and $(VENV); runs/ and outputs/ stay"
 
 run: $(RUN_READY)
@@ -75,11 +75,12 @@ browser: $(DEV_READY)
 
 # The emoji font is Pocket's world: training needs it, drawing does not.
 fonts:
-	@sh deploy/system.sh fonts || echo "Going on without the font; training and its tests need it."
+	@sh deploy/system.sh fonts keywords || echo "Going on without the font; training and its tests need it."
 
 # --- Pocket's weights -----------------------------------------------------------------------
 
-WORLD := --weights 3 2 1.5 4 2 1.5 --jitter 4
+# Minutes each stage gets in pocket-smoke.
+SMOKE_MINUTES ?= 1
 
 # The steps of the shipped weights; with more of them Pocket gets better. Every stage is seeded and
 # resumes where it was stopped; schedules follow the step count, not the clock.
@@ -90,7 +91,7 @@ JOINT_STEPS ?= 1170
 
 pocket: $(DEV_READY) fonts
 	$(PY) -m training.autoencoder --steps $(AE_STEPS)
-	$(PY) -m training.latents --count $(SCENES) $(WORLD)
+	$(PY) -m training.latents --count $(SCENES)
 	$(PY) -m training.generator --variant pocket-ar --steps $(AR_STEPS)
 	$(PY) -m training.generator --variant pocket-ar-joint --steps $(JOINT_STEPS) \
 		--encoder-from runs/pocket-ar --start-from runs/pocket-ar
@@ -98,16 +99,17 @@ pocket: $(DEV_READY) fonts
 
 pocket-smoke: $(DEV_READY) fonts
 	@set -eu; runs=$$(mktemp -d); trap 'rm -rf "$$runs"' EXIT; set -x; \
-	$(PY) -m training.autoencoder --out $$runs/autoencoder --steps 3 --batch 4; \
+	$(PY) -m training.autoencoder --out $$runs/autoencoder --minutes $(SMOKE_MINUTES); \
 	$(PY) -m training.latents --autoencoder $$runs/autoencoder --out $$runs/latents.pt \
-		--count 64 $(WORLD); \
-	$(PY) -m training.generator --variant pocket-ar --steps 3 --batch 8 \
+		--count 1024; \
+	$(PY) -m training.generator --variant pocket-ar --minutes $(SMOKE_MINUTES) \
 		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt --out $$runs/pocket-ar; \
-	$(PY) -m training.generator --variant pocket-ar-joint --steps 3 --batch 8 \
+	$(PY) -m training.generator --variant pocket-ar-joint --minutes $(SMOKE_MINUTES) \
 		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt \
 		--encoder-from $$runs/pocket-ar --start-from $$runs/pocket-ar \
 		--out $$runs/pocket-ar-joint; \
-	$(PY) -m training.export --runs $$runs --out $$runs/assets
+	$(PY) -m training.export --runs $$runs --out $$runs/assets; \
+	$(PY) -m training.evaluate --pocket $$runs/assets --per-skill 2
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

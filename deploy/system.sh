@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing of the Debian packages behind these words:
-#     deploy/system.sh make venv chromium fonts
+#     deploy/system.sh make venv chromium fonts keywords
 # Needs root and apt-get; without them it says what to install. Installs nothing that is there.
 set -eu
 
@@ -17,6 +17,10 @@ for word in "$@"; do
         fonts)
             [ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] ||
                 missing="$missing fonts-noto-color-emoji"
+            ;;
+        keywords) # Unicode's words for the glyphs
+            [ -e /usr/share/unicode/cldr/common/annotations/en.xml ] ||
+                missing="$missing unicode-cldr-core"
             ;;
         *)
             echo "deploy/system.sh: unknown word: $word" >&2

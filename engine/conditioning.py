@@ -54,10 +54,13 @@ class Conditioning:
         with self._text_lock:
             info = self._infos.get(key)
             if info is None:
+                unknown = loaded.text.unknown_words(prompt)
+                nearest = (near for word in unknown for near in loaded.text.nearest_words(word))
                 info = PromptInfo(
                     tokens=loaded.text.count_tokens(prompt),
                     limit=loaded.text.max_tokens,
-                    unknown=tuple(loaded.text.unknown_words(prompt)),
+                    unknown=tuple(unknown),
+                    nearest=tuple(dict.fromkeys(nearest))[:6],
                 )
                 self._infos.put(key, info)
             return info

@@ -92,6 +92,7 @@ class PromptInfo:
     tokens: int | None = None
     limit: int | None = None
     unknown: tuple[str, ...] = ()
+    nearest: tuple[str, ...] = ()  # known words to try in place of the unknown ones
 
     @property
     def truncated(self) -> bool:
@@ -106,5 +107,6 @@ class PromptInfo:
             )
         if self.unknown:
             words = ", ".join(self.unknown[:8])
-            out.append(f"This model doesn't know: {words}.")
+            instead = f" Try: {', '.join(self.nearest)}." if self.nearest else ""
+            out.append(f"This model doesn't know: {words}.{instead}")
         return tuple(out)

@@ -128,6 +128,9 @@ class TextEncoder(Protocol):
     def unknown_words(self, prompt: str) -> list[str]:
         """Words of the prompt the encoder has never seen; empty where every word can be spelt."""
 
+    def nearest_words(self, word: str) -> list[str]:
+        """Known words near to an unknown one, best first; empty if there are none."""
+
 
 class Autoencoder(Protocol):
     """Latents to pixels and back."""

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, LlamaModel, PreTrainedTokenizerBase
 
+from models.wording import NearestWords
+
 
 class Tokenizer(Protocol):
     """What the encoder needs of a tokenizer. Implementations are safe to call from any thread."""
@@ -78,15 +80,24 @@ class ByteTokenizer:
 class LlamaTextEncoder:
     """Prompts to rows [n, max_tokens, width]; see `models.contracts.TextEncoder`."""
 
-    def __init__(self, model: LlamaModel, tokenizer: Tokenizer, max_tokens: int) -> None:
+    def __init__(
+        self,
+        model: LlamaModel,
+        tokenizer: Tokenizer,
+        max_tokens: int,
+        nearest: NearestWords | None = None,
+    ) -> None:
         self.model, self.tokenizer, self.max_tokens = model, tokenizer, max_tokens
+        self._nearest = nearest
 
     @classmethod
     def from_folder(cls, folder: Path, max_tokens: int, dtype: torch.dtype) -> LlamaTextEncoder:
         """From a folder in the usual transformers layout. Raises what transformers raises."""
         model = LlamaModel.from_pretrained(folder, dtype=dtype, use_safetensors=True)
-        tokenizer = FastTokenizer(AutoTokenizer.from_pretrained(folder))
-        return cls(model.eval().requires_grad_(False), tokenizer, max_tokens)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        nearest = NearestWords.beside(folder, tokenizer.get_vocab())
+        model.eval().requires_grad_(False)
+        return cls(model, FastTokenizer(tokenizer), max_tokens, nearest)
 
     def encode(self, prompts: Sequence[str]) -> Tensor:
         ids = [self.tokenizer.ids(prompt)[: self.max_tokens] for prompt in prompts]
@@ -109,3 +120,6 @@ class LlamaTextEncoder:
 
     def unknown_words(self, prompt: str) -> list[str]:
         return self.tokenizer.unknown_words(prompt)
+
+    def nearest_words(self, word: str) -> list[str]:
+        return self._nearest(word) if self._nearest else []

@@ -18,6 +18,7 @@ from training.autoencoder import CONFIG
 from training.generator import text_config
 from training.latents import LatentSet
 from training.loop import averaged
+from training.related import save_related_words
 from training.words import build_tokenizer, save_tokenizer
 
 
@@ -36,6 +37,7 @@ def export_text_encoder(run: Path, out: Path) -> None:
     )
     model.half().save_pretrained(out / "text_encoder")
     save_tokenizer(out / "text_encoder")
+    save_related_words(out / "text_encoder")
 
 
 def export_variant(run: Path, out: Path) -> None:

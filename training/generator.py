@@ -238,7 +238,9 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--easy", type=float, default=0.75, help="extra share of one-object scenes "
         "at the start; falls to 0")  # fmt: skip
-    parser.add_argument("--draws", type=int, default=1, help="noise levels a masked token (MLP head)")
+    parser.add_argument(
+        "--draws", type=int, default=1, help="noise levels a masked token (MLP head)"
+    )
     args = parser.parse_args()
     joint = args.variant == "pocket-ar-joint"
     if joint and args.encoder_from is None:

@@ -42,7 +42,7 @@ GROUPS = {
     "aircraft glider drone": "airplane helicopter", "spacecraft shuttle missile": "rocket ufo",
     "alien": "ufo robot", "canoe kayak raft": "boat", "ferry submarine": "ship", "police": "car",
     "plant bush": "tree cactus", "daisy lily orchid blossom bouquet": "rose tulip sunflower",
-    "forest wood": "tree", "palm": "palm tree", "mountain hill": "volcano", "snow ice": "snowflake",
+    "forest wood": "tree", "mountain hill": "volcano", "snow ice": "snowflake",
     "rain storm weather": "cloud umbrella", "sky": "cloud sun", "lightning": "cloud fire",
     "galaxy comet asteroid space": "star rocket", "mars jupiter saturn": "planet",
     "sea ocean beach": "ship shell fish", "building tower hut cabin barn church": "house castle",
@@ -88,7 +88,7 @@ def related_words(annotations: Path = ANNOTATIONS) -> dict[str, list[str]]:
         print("related words: CLDR is not installed; only the project's own groups", flush=True)
     for words, nearest in GROUPS.items():
         for word in words.split():
-            found[word] = nearest.split(" ") if nearest != "palm tree" else [nearest]
+            found[word] = nearest.split()
     return {
         word: list(dict.fromkeys(names))[:3]
         for word, names in sorted(found.items())

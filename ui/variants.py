@@ -84,5 +84,6 @@ def describe_prompt(engine: Any, variant: str, prompt: str) -> dict[str, Any]:
         "tokens": facts.tokens,
         "limit": facts.limit,
         "unknown": list(facts.unknown),
+        "nearest": list(facts.nearest),
         "truncated": facts.truncated,
     }

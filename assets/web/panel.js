@@ -144,7 +144,9 @@ window.nitro = window.nitro || {};
       if (facts.unknown.length) {
         const name = nitro.card()?.title.split(" ")[0] || "The model";
         const some = facts.unknown.slice(0, 6).join(", ");
-        parts.push(`${name} doesn’t know: ${some}${facts.unknown.length > 6 ? ", …" : ""}`);
+        const instead = facts.nearest.length ? `. Try: ${facts.nearest.join(", ")}` : "";
+        parts.push(
+          `${name} doesn’t know: ${some}${facts.unknown.length > 6 ? ", …" : ""}${instead}`);
       }
       line.textContent = parts.join(" · ");
       line.dataset.kind = facts.truncated || facts.unknown.length ? "warn" : "info";

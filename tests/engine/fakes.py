@@ -176,6 +176,9 @@ class FakeText:
         with self._alone():
             return [word for word in prompt.split() if "x" in word]
 
+    def nearest_words(self, word: str) -> list[str]:
+        return [word.replace("x", "g")]
+
 
 class FakeAutoencoder:
     """Nearest upsampling of the first three channels; `work` makes it as dear as a real one."""

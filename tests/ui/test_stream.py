@@ -199,7 +199,9 @@ def test_a_failure_is_an_event_and_the_next_picture_comes(visitor):
 
 def test_hints_and_status(visitor, site):
     facts = visitor.get("canvas/describe", params={"variant": "pocket-ar", "prompt": "a zebra"})
-    assert facts.json() == {"tokens": 3, "limit": 24, "unknown": ["zebra"], "truncated": False}
+    assert facts.json() == {
+        "tokens": 3, "limit": 24, "unknown": ["zebra"], "nearest": ["horse"], "truncated": False,
+    }  # fmt: skip
     assert visitor.get("canvas/describe", params={"variant": "no"}).status_code == 400
     status = httpx.get(f"{site.address}canvas/status").json()
     assert [card["id"] for card in status["variants"]][:2] == ["pocket-ar", "pocket-ar-joint"]

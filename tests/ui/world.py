@@ -40,6 +40,9 @@ class PageText(FakeText):
     def unknown_words(self, prompt: str) -> list[str]:
         return [word for word in prompt.split() if word in ("zebra", "spaceship")]
 
+    def nearest_words(self, word: str) -> list[str]:
+        return {"zebra": ["horse"], "spaceship": ["rocket"]}.get(word, [])
+
 
 class PageWorld(FakeWorld):
     """Steps take `step_s`, to be changed at any time."""
