@@ -120,7 +120,8 @@ def test_scripts_can_be_run_and_stop_at_the_first_failure(script: str) -> None:
 
 
 def test_ci_installs_what_is_missing_and_calls_make_test() -> None:
-    assert "deploy/system.sh make venv chromium fonts" in text(".ci/run")
+    assert "deploy/system.sh make venv chromium fonts keywords" in text(".ci/run")
+    assert "make --no-print-directory pocket-smoke\n" in text(".ci/run")
     assert text(".ci/run").rstrip().endswith("make --no-print-directory test")
 
 
@@ -143,7 +144,17 @@ def test_ci_installs_what_is_missing_and_calls_make_test() -> None:
                 "training.export --runs runs --out assets/pocket",
             ],
         ),
-        ("pocket-smoke", ["training.autoencoder", "training.latents", "training.export"]),
+        (
+            "pocket-smoke",
+            [
+                "training.autoencoder",
+                "training.latents",
+                "--variant pocket-ar ",
+                "--variant pocket-ar-joint",
+                "training.export",
+                "training.evaluate",
+            ],
+        ),
     ],
 )
 def test_a_target_does_its_stages_in_order(target: str, expected: list[str]) -> None:
