@@ -63,6 +63,10 @@ class NitroEConfig:
 
 NITRO_E_512 = NitroEConfig()
 NITRO_E_1024 = NitroEConfig(grid=32, subregions=False)
+# As wide and deep as Pocket's Nitro-AR backbone; so few tokens need no subregions.
+POCKET_E = NitroEConfig(
+    grid=8, width=160, text_width=160, groups=(1, 3, 1), subregions=False, position_step=1.0
+)
 
 
 class TimestepEmbedder(nn.Module):

@@ -84,8 +84,8 @@ def psnr(made: Tensor, target: Tensor) -> float:
 
 
 def train(
-    run: Run, start_from: Path | None, only_decoder: bool, seed: int, batch: int, noise: float,
-    energy: float, lr: float,
+    run: Run, seed: int, batch: int, noise: float, energy: float, lr: float,
+    start_from: Path | None = None, only_decoder: bool = False,
 ) -> None:  # fmt: skip
     torch.manual_seed(seed)
     device = pick_device()
@@ -170,8 +170,8 @@ def main() -> None:
     args = parser.parse_args()
     run = Run(args.out, args.steps, args.minutes * 60)
     train(
-        run, args.start_from, args.only_decoder, args.seed, args.batch, args.noise, args.energy,
-        args.lr,
+        run, args.seed, args.batch, args.noise, args.energy, args.lr, args.start_from,
+        args.only_decoder,
     )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
-"""Stage 3: the generators, `pocket-ar` (with the text encoder) and `pocket-ar-joint`.
+"""Stage 3: the generators, `pocket-ar` (with the text encoder), `pocket-ar-joint`, `pocket-e`.
 
 pocket-ar learns backbone, MLP flow head and text encoder together, by flow matching on masked
-tokens. pocket-ar-joint keeps that text encoder, so that both variants share one, and learns its own
-backbone, the transformer head over all tokens and the global head on thumbnail tokens.
+tokens. The others keep that text encoder, so that all variants share one: pocket-ar-joint learns
+its own backbone, the transformer head over all tokens and the global head on thumbnail tokens;
+pocket-e is one velocity net over all tokens.
 """
 
 from __future__ import annotations
@@ -19,13 +20,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import LlamaConfig, LlamaModel
 
 from models.contracts import SampleSettings
-from models.nitro_ar import POCKET_AR, POCKET_AR_JOINT, NitroAR
+from models.nitro_ar import POCKET_AR
 from models.precision import pick_device
-from models.samplers.joint import JointSampler
-from models.samplers.masked_ar import MaskedARSampler
+from training.families import Family, families
 from training.latents import LatentSet, load_autoencoder
 from training.loop import Average, Run, autocast, averaged, warmup_cosine
-from training.losses import joint_loss, masked_ar_loss
 from training.muon import MuonAdamW
 from training.words import MAX_TOKENS, build_tokenizer
 from training.world.captions import caption
@@ -39,6 +38,9 @@ BY_ADAM = {
     "context_embedder",
     "input_proj",
     "final_layer.linear",
+    "pos_embed.proj",
+    "proj_out",
+    "scale_shift",
 }
 PREVIEW_PROMPTS = (
     "a fox on a blue background", "an apple on a white background", "a panda, pink background",
@@ -102,10 +104,9 @@ def warm_start(trainee: nn.Module, stored: dict[str, Tensor]) -> None:
 class Trainee(nn.Module):
     """Model and text encoder as one module, so that they are averaged and saved together."""
 
-    def __init__(self, joint: bool, encoder: LlamaModel) -> None:
+    def __init__(self, model: nn.Module, encoder: LlamaModel) -> None:
         super().__init__()
-        self.model = NitroAR(POCKET_AR_JOINT if joint else POCKET_AR)
-        self.text = encoder
+        self.model, self.text = model, encoder
 
 
 def attention(device: torch.device) -> AbstractContextManager[None]:
@@ -113,12 +114,19 @@ def attention(device: torch.device) -> AbstractContextManager[None]:
     return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
-def initialise(model: NitroAR) -> None:
+def initialise(model: nn.Module) -> None:
     """Small output layers and closed gates, so that blocks start as the identity."""
+    closed = (
+        "adaLN_modulation",
+        "ada_lin",
+        "final_layer.linear",
+        "adaln_single.linear",
+        "proj_out",
+    )
     for name, parameter in model.named_parameters():
         if name.endswith("mask_token"):
             nn.init.normal_(parameter, std=0.02)
-        elif "adaLN_modulation" in name or "ada_lin" in name or "final_layer.linear" in name:
+        elif any(part in name for part in closed) or "scale_shift" in name:
             nn.init.zeros_(parameter)
         elif name.endswith(".bias"):
             nn.init.zeros_(parameter)
@@ -127,14 +135,14 @@ def initialise(model: NitroAR) -> None:
 
 
 def train(
-    run: Run, data: LatentSet, joint: bool, encoder_from: Path | None, start_from: Path | None,
-    autoencoder: Path, seed: int, batch: int, lr: float, easy_share: float, draws: int,
+    run: Run, data: LatentSet, family: Family, encoder_from: Path | None, start_from: Path | None,
+    autoencoder: Path, seed: int, batch: int, lr: float, easy_share: float,
 ) -> None:  # fmt: skip
     torch.manual_seed(seed)
     device = pick_device()
     width = POCKET_AR.backbone.text_width
     encoder = LlamaModel(text_config(len(build_tokenizer()), width))
-    trainee = Trainee(joint, encoder)
+    trainee = Trainee(family.build(), encoder)
     initialise(trainee.model)
     if encoder_from is not None:
         stored = averaged(encoder_from)
@@ -151,7 +159,7 @@ def train(
         trainee.load_state_dict(saved["model"])
         average.state = saved["average"]
         optimizer.load_state_dict(saved["optimizer"])
-    captioner, sheets = Captioner(trainee.text), Sheets(joint, autoencoder, data.scale)
+    captioner, sheets = Captioner(trainee.text), Sheets(family, autoencoder, data.scale)
 
     def states() -> dict:
         return {
@@ -177,10 +185,7 @@ def train(
             group["lr"] = lr * warmup_cosine(int(run.progress * 1e6), 10**6, warmup=2 * 10**4)
         with autocast(device), attention(device):
             text = captioner(prompts)
-            if joint:
-                loss = joint_loss(trainee.model, tokens, thumbnails, text, generator)
-            else:
-                loss = masked_ar_loss(trainee.model, tokens, text, generator, draws)
+            loss = family.loss(trainee.model, tokens, thumbnails, text, generator)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trainee.parameters(), 1.0)
@@ -200,20 +205,21 @@ def train(
 class Sheets:
     """Pictures of fixed prompts, drawn by the averaged weights through the product's samplers."""
 
-    def __init__(self, joint: bool, autoencoder: Path, scale: float) -> None:
-        self.joint, self.scale = joint, scale
+    def __init__(self, family: Family, autoencoder: Path, scale: float) -> None:
+        self.family, self.scale = family, scale
         self.decoder = load_autoencoder(autoencoder).decoder
 
     @torch.inference_mode()
     def draw(self, run: Run, trainee: Trainee, average: Average, name: str) -> None:
         current = {n: v.clone() for n, v in trainee.state_dict().items()}
         trainee.load_state_dict(average.state)
-        sampler = JointSampler(trainee.model) if self.joint else MaskedARSampler(trainee.model)
+        family = self.family
+        sampler = family.sampler(trainee.model)
         rows = Captioner(trainee.text)(["", *PREVIEW_PROMPTS])
         empty, *contexts = [sampler.prompt_context(row) for row in rows]
-        iterations, flow_steps = (1, 6) if self.joint else (12, 3)
+        steps = (family.iterations, family.flow_steps, family.cfg_scale)
         states = [
-            sampler.start(SampleSettings(seed, iterations, flow_steps, 2.0), context, empty)
+            sampler.start(SampleSettings(seed, *steps), context, empty)
             for seed, context in enumerate(contexts)
         ]
         for _ in range(sampler.num_steps(states[0])):
@@ -225,7 +231,7 @@ class Sheets:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--variant", choices=("pocket-ar", "pocket-ar-joint"), required=True)
+    parser.add_argument("--variant", choices=tuple(families()), required=True)
     parser.add_argument("--latents", type=Path, default=Path("runs/latents.pt"))
     parser.add_argument("--autoencoder", type=Path, default=Path("runs/autoencoder"))
     parser.add_argument("--out", type=Path, help="default: runs/VARIANT")
@@ -242,15 +248,14 @@ def main() -> None:
         "--draws", type=int, default=1, help="noise levels a masked token (MLP head)"
     )
     args = parser.parse_args()
-    joint = args.variant == "pocket-ar-joint"
-    if joint and args.encoder_from is None:
+    if args.variant != "pocket-ar" and args.encoder_from is None:
         parser.error(
-            "pocket-ar-joint shares pocket-ar's text encoder: --encoder-from runs/pocket-ar"
+            f"{args.variant} shares pocket-ar's text encoder: --encoder-from runs/pocket-ar"
         )
     run = Run(args.out or Path("runs") / args.variant, args.steps, args.minutes * 60)
     train(
-        run, LatentSet.load(args.latents), joint, args.encoder_from, args.start_from,
-        args.autoencoder, args.seed, args.batch, args.lr, args.easy, args.draws,
+        run, LatentSet.load(args.latents), families(args.draws)[args.variant], args.encoder_from,
+        args.start_from, args.autoencoder, args.seed, args.batch, args.lr, args.easy,
     )  # fmt: skip
 
 

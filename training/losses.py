@@ -1,4 +1,4 @@
-"""What the generators learn from: flow matching on masked tokens, and on all of them at once.
+"""What the generators learn from: flow matching on masked tokens, or on all of them at once.
 
 Rectified flow (Liu et al., 2022): a token is mixed with noise at a time from 0 (data) to 1 (noise),
 and the head learns the velocity, noise - data. Masks follow MAR (Li et al., 2024).
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from models.nitro_ar import NitroAR
+from models.nitro_e import NitroE
 
 
 def flow_target(tokens: Tensor, times: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -79,3 +80,20 @@ def joint_loss(
     noisy, velocity = flow_target(thumbnail[:, None], times[:, None, None], generator)
     made = head(noisy, head.time(1000 * times), head.condition(hidden))
     return loss + 0.25 * (made.float() - velocity).square().mean()
+
+
+def diffusion_loss(
+    model: NitroE, tokens: Tensor, text: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Flow matching of whole pictures, all tokens at one noise level.
+
+    Levels are the logistic of a normal number (Esser et al., 2024): most in the middle, where what
+    is drawn is decided; a quarter uniform, so that the ends are learnt too.
+    """
+    count = len(tokens)
+    middle = torch.sigmoid(torch.randn(count, generator=generator))
+    uniform = torch.rand(count, generator=generator)
+    times = torch.where(torch.rand(count, generator=generator) < 0.25, uniform, middle).to(tokens)
+    noisy, velocity = flow_target(tokens, times[:, None, None], generator)
+    made = model(noisy, model.embed_text(text), model.adaln_single(1000 * times))
+    return (made.float() - velocity).square().mean()

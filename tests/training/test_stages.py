@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from training import autoencoder
+from training.families import families
+from training.generator import initialise
 from training.loop import Run
 from training.losses import mask_ratios, masked
 from training.muon import orthogonalised
@@ -37,6 +39,25 @@ def test_resumed_run_ends_where_the_uninterrupted_one_does(tmp_path: Path, monke
         for name in ("whole", "parts")
     )
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+@pytest.mark.parametrize("variant", families())
+def test_every_kind_of_generator_learns_one_picture(variant: str) -> None:
+    """Overfitting: after some steps the loss on one repeated scene is well below the start's."""
+    torch.manual_seed(0)
+    family = families()[variant]
+    model = family.build()
+    initialise(model)
+    tokens, text = torch.randn(1, 64, 32).repeat(16, 1, 1), torch.randn(1, 24, 160).repeat(16, 1, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    losses = []
+    for step in range(30):
+        loss = family.loss(model, tokens, tokens.mean(1), text, torch.Generator().manual_seed(step))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5]), losses
 
 
 def test_crops_come_from_the_seed() -> None:

@@ -1,0 +1,58 @@
+"""The generators that can be trained: for each its model, its loss and how sample sheets are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.contracts import Sampler
+from models.nitro_ar import POCKET_AR, POCKET_AR_JOINT, NitroAR
+from models.nitro_e import POCKET_E, NitroE
+from models.samplers.diffusion import DiffusionSampler
+from models.samplers.joint import JointSampler
+from models.samplers.masked_ar import MaskedARSampler
+from training.losses import diffusion_loss, joint_loss, masked_ar_loss
+
+# (model, tokens [B, T, C], thumbnails [B, C], text rows [B, L, D], generator) to a scalar
+Loss = Callable[[Any, Tensor, Tensor, Tensor, torch.Generator], Tensor]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of generator. The last three are what sample sheets are drawn with."""
+
+    build: Callable[[], nn.Module]
+    loss: Loss
+    sampler: Callable[[Any], Sampler]
+    iterations: int
+    flow_steps: int
+    cfg_scale: float
+
+
+def families(draws: int = 1) -> dict[str, Family]:
+    """By variant. `draws`: noise levels per masked token, for the MLP head."""
+    return {
+        "pocket-ar": Family(
+            partial(NitroAR, POCKET_AR),
+            lambda model, tokens, _, text, generator: masked_ar_loss(
+                model, tokens, text, generator, draws
+            ),
+            MaskedARSampler, iterations=12, flow_steps=3, cfg_scale=3.0,
+        ),
+        "pocket-ar-joint": Family(
+            partial(NitroAR, POCKET_AR_JOINT), joint_loss, JointSampler,
+            iterations=1, flow_steps=6, cfg_scale=2.0,
+        ),
+        "pocket-e": Family(
+            partial(NitroE, POCKET_E),
+            lambda model, tokens, _, text, generator: diffusion_loss(
+                model, tokens, text, generator
+            ),
+            DiffusionSampler, iterations=1, flow_steps=20, cfg_scale=3.0,
+        ),
+    }  # fmt: skip
