@@ -11,15 +11,14 @@ from pathlib import Path
 
 from diffusers import AutoencoderDC
 from safetensors.torch import save_file
-from transformers import LlamaModel
 
-from models.nitro_ar import POCKET_AR
 from training.autoencoder import CONFIG
-from training.generator import text_config
+from training.families import families
 from training.latents import LatentSet
 from training.loop import averaged
 from training.related import save_related_words
-from training.words import build_tokenizer, save_tokenizer
+from training.trainee import new_text_encoder
+from training.words import save_tokenizer
 
 
 def export_autoencoder(run: Path, scale: float, out: Path) -> None:
@@ -29,8 +28,7 @@ def export_autoencoder(run: Path, scale: float, out: Path) -> None:
 
 
 def export_text_encoder(run: Path, out: Path) -> None:
-    tokenizer = build_tokenizer()
-    model = LlamaModel(text_config(len(tokenizer), POCKET_AR.backbone.text_width))
+    model = new_text_encoder()
     prefix = "text."
     model.load_state_dict(
         {n.removeprefix(prefix): t for n, t in averaged(run).items() if n.startswith(prefix)}
@@ -60,7 +58,7 @@ def main() -> None:
         args.runs / "autoencoder", LatentSet.load(args.runs / "latents.pt").scale, args.out
     )
     export_text_encoder(args.runs / "pocket-ar", args.out)
-    for name in ("pocket-ar", "pocket-ar-joint"):
+    for name in families():
         if (args.runs / name / "checkpoint.pt").exists():
             export_variant(args.runs / name, args.out)
     files = sorted(p for p in args.out.rglob("*") if p.suffix in (".safetensors", ".json"))

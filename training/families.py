@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,11 @@ class Family:
 
 def families(draws: int = 1) -> dict[str, Family]:
     """By variant. `draws`: noise levels per masked token, for the MLP head."""
+    diffusion = Family(
+        partial(NitroE, POCKET_E),
+        lambda model, tokens, _, text, generator: diffusion_loss(model, tokens, text, generator),
+        DiffusionSampler, iterations=1, flow_steps=20, cfg_scale=3.0,
+    )  # fmt: skip
     return {
         "pocket-ar": Family(
             partial(NitroAR, POCKET_AR),
@@ -48,11 +53,6 @@ def families(draws: int = 1) -> dict[str, Family]:
             partial(NitroAR, POCKET_AR_JOINT), joint_loss, JointSampler,
             iterations=1, flow_steps=6, cfg_scale=2.0,
         ),
-        "pocket-e": Family(
-            partial(NitroE, POCKET_E),
-            lambda model, tokens, _, text, generator: diffusion_loss(
-                model, tokens, text, generator
-            ),
-            DiffusionSampler, iterations=1, flow_steps=20, cfg_scale=3.0,
-        ),
+        "pocket-e": diffusion,
+        "pocket-e-dist": replace(diffusion, flow_steps=4, cfg_scale=1.0),
     }  # fmt: skip

@@ -10,10 +10,10 @@ import torch
 
 from training import autoencoder
 from training.families import families
-from training.generator import initialise
 from training.loop import Run
 from training.losses import mask_ratios, masked
 from training.muon import orthogonalised
+from training.trainee import initialise
 
 
 def test_resumed_run_ends_where_the_uninterrupted_one_does(tmp_path: Path, monkeypatch) -> None:
