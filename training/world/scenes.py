@@ -52,7 +52,7 @@ class WorldConfig:
     same wherever they stand, and what is learnt in one place serves in all.
     """
 
-    weights: tuple[float, ...] = (2, 3, 2, 1, 4, 3)
+    weights: tuple[float, ...] = (3, 3, 2, 3, 4, 3)
     jitter: int = 16
     lattice: int = 16
     single_sizes: tuple[int, ...] = (88,)
@@ -121,7 +121,9 @@ def _places(
     reach = config.jitter // config.lattice
     dx, dy = (rng.randint(-reach, reach) * config.lattice for _ in range(2))
     if count == 1:
-        return [(middle + dx, middle + dy, rng.choice(config.single_sizes))]
+        across = rng.random() < 0.5
+        x, y = (middle + dx, middle) if across else (middle, middle + dy)
+        return [(x, y, rng.choice(config.single_sizes))]
     if count == 2:
         side_by_side = relation in POSITIONS[:2] if relation else rng.random() < 0.5
         spots = [(low, middle), (high, middle)] if side_by_side else [(middle, low), (middle, high)]
