@@ -128,7 +128,7 @@ CATALOGUE: tuple[Variant, ...] = (
         family="nitro-ar",
         title="Pocket AR",
         summary="Small model that ships with the product; commits its picture token by token. Knows "
-        "142 things and 12 colours: one thing on a colour is what it draws best.",
+        "142 things and 12 colours; still in training.",
         sampler="mlp-head",
         resolution=128,
         grid=8,
@@ -146,7 +146,7 @@ CATALOGUE: tuple[Variant, ...] = (
         family="nitro-ar",
         title="Pocket AR Joint",
         summary="Small model that ships with the product; draws all tokens at once, which is quicker. "
-        "Knows 142 things and 12 colours: one thing on a colour is what it draws best.",
+        "Knows 142 things and 12 colours; still in training.",
         sampler="joint-head",
         resolution=128,
         grid=8,
