@@ -29,7 +29,7 @@ VARIANTS = ("pocket-ar", "pocket-ar-joint", "pocket-e")
 
 def train(
     run: Run, data: LatentSet, family: Family, encoder_from: Path | None, start_from: Path | None,
-    autoencoder: Path, seed: int, batch: int, lr: float, easy_share: float,
+    autoencoder: Path, seed: int, batch: int, lr: float, easy_share: float, compiled: bool = False,
 ) -> None:  # fmt: skip
     torch.manual_seed(seed)
     device = pick_device()
@@ -44,6 +44,8 @@ def train(
         )
         trainee.text.requires_grad_(False)
     trainee.to(device)
+    if compiled:  # the backbone's passes; in place, so names and checkpoints stay the same
+        trainee.model.compile(dynamic=False)
     captioner = Captioner(trainee.text)
     # A curriculum: more scenes with one object at first, the world as it is at the end.
     everything = range(len(data.scenes))
@@ -80,6 +82,8 @@ def main() -> None:
     parser.add_argument(
         "--draws", type=int, default=1, help="noise levels a masked token (MLP head)"
     )
+    parser.add_argument("--compile", action="store_true", help="fuse the backbone's operations: "
+        "a sixth faster on two cores, after a minute and a half (needs a C++ compiler)")  # fmt: skip
     args = parser.parse_args()
     if args.variant != "pocket-ar" and args.encoder_from is None:
         parser.error(
@@ -89,6 +93,7 @@ def main() -> None:
     train(
         run, LatentSet.load(args.latents), families(args.draws)[args.variant], args.encoder_from,
         args.start_from, args.autoencoder, args.seed, args.batch, args.lr, args.easy,
+        args.compile,
     )  # fmt: skip
 
 

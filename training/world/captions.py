@@ -68,9 +68,7 @@ def _content(scene: Scene, rng: Random, plain: bool) -> str:
             relation, phrases = INVERSE[relation], phrases[::-1]
         words = relation if plain else rng.choice(RELATIONS[relation])
         return f"{phrases[0]} {words} {phrases[1]}"
-    if len(phrases) == 2:
-        if not plain and rng.random() < 0.5:
-            phrases.reverse()
+    if len(phrases) == 2:  # named from left to right, as they stand
         joint = "and" if plain else rng.choices(("and", "with", ",", "next to"), (6, 2, 1, 1))[0]
         return f"{phrases[0]} {joint} {phrases[1]}".replace(" , ", ", ")
     return phrases[0]
