@@ -38,6 +38,7 @@ class Ledger:
     def __init__(self, folder: Path, plan: Plan) -> None:
         self.folder, self._plan = folder, plan
         folder.mkdir(parents=True, exist_ok=True)
+        self._refuse_foreign()
         self._lock = FolderLock(folder)
         if not self._lock.held:
             raise BatchRefused(f"Another run is drawing into {folder}; wait for it or stop it.")
@@ -112,6 +113,17 @@ class Ledger:
 
     # ---- the plan ----
 
+    def _refuse_foreign(self) -> None:
+        """Before anything is written: a folder is a batch's, or it is empty."""
+        if (self.folder / PLAN_FILE).exists():
+            return
+        others = [p.name for p in self.folder.iterdir() if not _is_ours(p.name)]
+        if others:
+            raise BatchRefused(
+                f"{self.folder} holds files that no batch has made ({min(others)!r}, for one). "
+                "Choose an empty folder, or one that does not exist yet."
+            )
+
     def _check_plan(self) -> dict[str, str]:
         """Whether the folder is this plan's; the weights that its pictures were drawn with."""
         path = self.folder / PLAN_FILE
@@ -119,12 +131,6 @@ class Ledger:
             found = read_plan(path.read_bytes(), str(self.folder))
             refuse_other(found, self._plan, str(self.folder))
             return dict(found["weights"])
-        others = [p.name for p in self.folder.iterdir() if not _is_ours(p.name)]
-        if others:
-            raise BatchRefused(
-                f"{self.folder} holds files that no batch has made ({min(others)!r}, for one). "
-                "Choose an empty folder, or one that does not exist yet."
-            )
         self._write_plan({})
         return {}
 
