@@ -16,6 +16,7 @@ import pytest
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
+import app
 from engine.engine import Engine
 from tests.ui.live import Live
 from tests.ui.world import PageWorld, start
@@ -55,7 +56,7 @@ class Site:
         return True
 
     @property
-    def asked(self) -> int:
+    def engines(self) -> int:
         """Pictures asked for since the start."""
         return self.engine.status().counters.submitted
 
@@ -132,3 +133,17 @@ def live(page, site) -> Iterator[Live]:
     yield visit
     assert not visit.complaints
     assert visit.hosts == {urlsplit(site.address).netloc}
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    """Answers `app.make_engine` for batches; holds what was asked of it, and the worlds."""
+    calls: list[tuple] = []
+
+    def make(variant_ids=None, every_preview=False, max_batch=None):
+        world = PageWorld(step_s=0.004)
+        calls.append((variant_ids, max_batch, world))
+        return start(world, variant_ids, wait=False, max_batch=max_batch or 4)
+
+    monkeypatch.setattr(app, "make_engine", make)
+    return calls

@@ -1,83 +1,29 @@
-"""Batches from the command line: interrupted in every way, nothing is lost and nothing repeated."""
+"""Batches from the command line: what comes out, and what is said when something is wrong."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import threading
-import time
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import app
 from tests.engine.fakes import FakeText
+from tests.ui.batches import TEMPLATE, batch, check_image_folder, contents, lines, pictures, pixels
 from tests.ui.world import PageText, PageWorld, is_of, mean_colour, start
 from ui.batch.ledger import FAILURES, METADATA
 from ui.batch.plan import request_of
 from ui.batch.progress import Progress, duration
 from ui.metadata import read_settings
 
-TEMPLATE = "{one|two|three} {red|blue} {cat|dog}"  # 12 pictures
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """Answers `app.make_engine`; holds what was asked of it, and the worlds."""
-    calls: list[tuple] = []
-
-    def make(variant_ids=None, every_preview=False, max_batch=None):
-        world = PageWorld(step_s=0.004)
-        calls.append((variant_ids, max_batch, world))
-        return start(world, variant_ids, wait=False, max_batch=max_batch or 4)
-
-    monkeypatch.setattr(app, "make_engine", make)
-    return calls
-
-
-def batch(*arguments) -> int:
-    return app.main(["batch", "--ar-iterations", "2", *map(str, arguments)])
-
-
-def lines(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in (folder / METADATA).read_text().splitlines()]
-
-
-def pictures(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix in (".png", ".webp"))
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Of every picture, and of the metadata."""
-    return {path.name: path.read_bytes() for path in [*pictures(folder), folder / METADATA]}
-
-
-def pixels(path: Path):
-    with Image.open(path) as image:
-        return np.asarray(image.convert("RGB"))
-
-
-def check_image_folder(folder: Path) -> None:
-    """What the `imagefolder` loader of `datasets` asks of a folder with metadata."""
-    found = lines(folder)
-    columns = [{name: type(value) for name, value in line.items()} for line in found]
-    assert all(each == columns[0] for each in columns), "a column is of one type"
-    assert all(isinstance(line["file_name"], str) for line in found)
-    assert sorted(line["file_name"] for line in found) == [p.name for p in pictures(folder)]
-
-
 # ---- what comes out ----
 
 
 @pytest.mark.parametrize("ending", ["png", "webp"])
-def test_every_prompt_variant_and_seed_is_drawn_with_its_settings(asked, tmp_path, ending):
+def test_every_prompt_variant_and_seed_is_drawn_with_its_settings(engines, tmp_path, ending):
     prompts = tmp_path / "p.jsonl"
     prompts.write_text('"a fox 🦊"\n{"prompt": "a cat", "cfg_scale": 2, "seed": 8}\n')
     variants = "pocket-ar,pocket-ar-joint"
@@ -96,11 +42,11 @@ def test_every_prompt_variant_and_seed_is_drawn_with_its_settings(asked, tmp_pat
         assert settings == {k: v for k, v in line.items() if k not in ("file_name", "weights")}
         assert is_of(mean_colour((out / line["file_name"]).read_bytes()), line["prompt"])
     assert [line["weights"] for line in found] == ["pocket"] * 4 + ["random"] * 4
-    assert asked[0][0] == variants.split(",")
+    assert engines[0][0] == variants.split(",")
     check_image_folder(out)
 
 
-def test_datasets_reads_the_folder_as_it_is(asked, tmp_path):
+def test_datasets_reads_the_folder_as_it_is(engines, tmp_path):
     datasets = pytest.importorskip("datasets")
     assert batch("--template", TEMPLATE, "--out", tmp_path / "out") == 0
     loaded = datasets.load_dataset(
@@ -110,7 +56,7 @@ def test_datasets_reads_the_folder_as_it_is(asked, tmp_path):
     assert loaded[0]["image"].size == (128, 128)
 
 
-def test_batches_are_full_and_memory_is_not(asked, tmp_path, monkeypatch):
+def test_batches_are_full_and_memory_is_not(engines, tmp_path, monkeypatch):
     """Many more pictures than are in flight at any time."""
     from ui.batch.runner import Runner
 
@@ -125,30 +71,30 @@ def test_batches_are_full_and_memory_is_not(asked, tmp_path, monkeypatch):
     monkeypatch.setattr(Runner, "_take", watch)
     assert batch("--template", TEMPLATE, "--seeds", 8, "--out", tmp_path / "out") == 0
     assert most == 12  # three times a batch of four
-    sampler = asked[0][2].samplers["pocket-ar"]
+    sampler = engines[0][2].samplers["pocket-ar"]
     steps = [len(step) for step in sampler.batches[-48:]]
     assert sum(steps) / len(steps) > 3
 
 
-def test_exact_draws_one_at_a_time(asked, tmp_path):
+def test_exact_draws_one_at_a_time(engines, tmp_path):
     assert batch("--template", "{a|b|c}", "--exact", "--out", tmp_path / "out") == 0
-    assert asked[0][1] == 1
-    assert {len(step) for step in asked[0][2].samplers["pocket-ar"].batches} == {1}
+    assert engines[0][1] == 1
+    assert {len(step) for step in engines[0][2].samplers["pocket-ar"].batches} == {1}
 
 
 # ---- again ----
 
 
-def test_a_finished_batch_draws_nothing_again(asked, tmp_path, capsys):
+def test_a_finished_batch_draws_nothing_again(engines, tmp_path, capsys):
     out = tmp_path / "out"
     assert batch("--template", TEMPLATE, "--out", out) == 0
     before = contents(out)
     assert batch("--template", TEMPLATE, "--out", out) == 0
-    assert contents(out) == before and len(asked) == 1
+    assert contents(out) == before and len(engines) == 1
     assert "12 pictures" in capsys.readouterr().out
 
 
-def test_only_what_is_missing_is_drawn_and_only_its_variant_loaded(asked, tmp_path):
+def test_only_what_is_missing_is_drawn_and_only_its_variant_loaded(engines, tmp_path):
     out = tmp_path / "out"
     arguments = ("--template", "a {fox|cat}", "--variants", "pocket-ar,pocket-ar-joint")
     assert batch(*arguments, "--out", out) == 0
@@ -156,10 +102,10 @@ def test_only_what_is_missing_is_drawn_and_only_its_variant_loaded(asked, tmp_pa
     (out / "000003.png").unlink()
     assert batch(*arguments, "--out", out) == 0
     assert contents(out) == before
-    assert asked[1][0] == ["pocket-ar-joint"] and asked[1][2].samplers["pocket-ar-joint"]
+    assert engines[1][0] == ["pocket-ar-joint"] and engines[1][2].samplers["pocket-ar-joint"]
 
 
-def test_three_files_are_drawn_again_from_their_own_metadata(asked, tmp_path):
+def test_three_files_are_drawn_again_from_their_own_metadata(engines, tmp_path):
     out = tmp_path / "out"
     assert batch("--template", TEMPLATE, "--seed", 5, "--out", out) == 0
     with start(PageWorld(step_s=0), ["pocket-ar"]) as engine:
@@ -171,126 +117,10 @@ def test_three_files_are_drawn_again_from_their_own_metadata(asked, tmp_path):
     assert contents(again) == contents(out)
 
 
-# ---- interruptions ----
-
-
-def child(*arguments, step_s: float = 0.03) -> subprocess.Popen:
-    command = [sys.executable, "-m", "tests.ui.batch_child", str(step_s), "batch", *arguments]
-    return subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def interrupt(out: Path, more: int, how: int, *arguments) -> tuple[int, str]:
-    """Run until `more` pictures are there, then send the signal. Exit code and what was said."""
-    there = len(pictures(out)) if out.is_dir() else 0
-    process = child(*arguments)
-    end = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < end:
-        if out.is_dir() and len(pictures(out)) >= there + more:
-            process.send_signal(how)
-            break
-        time.sleep(0.002)
-    _, said = process.communicate(timeout=60)
-    return process.returncode, said
-
-
-def survive(tmp_path: Path, prompts: list[str], kills: int, every: int) -> None:
-    """Killed again and again, then finished: the same files as of a run that was left alone."""
-    source = tmp_path / "prompts.txt"
-    source.write_text("\n".join(prompts))
-    out, alone = tmp_path / "out", tmp_path / "alone"
-    settings = (str(source), "--ar-iterations", "2", "--seed", "3")
-    for _ in range(kills):
-        before = (
-            {path.name: path.stat().st_mtime_ns for path in pictures(out)} if out.is_dir() else {}
-        )
-        code, said = interrupt(out, every, signal.SIGKILL, *settings, "--out", str(out))
-        assert code == -signal.SIGKILL, said
-        after = {path.name: path.stat().st_mtime_ns for path in pictures(out)}
-        assert len(after) >= len(before) + every
-        assert {name: after[name] for name in before} == before, "drawn once, never again"
-        for path in pictures(out):
-            pixels(path)  # whole
-    finish = child(*settings, "--out", str(out), step_s=0)
-    assert finish.wait(120) == 0
-    assert app.main(["batch", *settings, "--out", str(alone)]) == 0
-    assert contents(out) == contents(alone)
-    assert [line["prompt"] for line in lines(out)] == prompts
-    check_image_folder(out)
-
-
-def test_killed_three_times_it_ends_as_if_it_had_been_left_alone(asked, tmp_path):
-    survive(tmp_path, [f"prompt {n}" for n in range(12)], kills=3, every=2)
-
-
-@pytest.mark.slow
-def test_five_hundred_prompts_survive_twelve_kills(asked, tmp_path):
-    survive(tmp_path, [f"prompt {n}" for n in range(500)], kills=12, every=23)
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_by_a_signal_it_says_how_to_go_on(asked, tmp_path, how):
-    out = tmp_path / "out"
-    arguments = ("--template", TEMPLATE, "--ar-iterations", "2", "--out", str(out))
-    code, said = interrupt(out, 3, how, *arguments)
-    assert code == 128 + how, said
-    there = len(pictures(out))
-    assert f"Stopped; {there} of 12 pictures are there" in said and "goes on from here" in said
-    assert 3 <= there < 12 and len(lines(out)) == there
-    assert not [path for path in out.iterdir() if path.suffix == ".part"]
-    assert app.main(["batch", *arguments]) == 0
-    assert len(lines(out)) == 12
-
-
-# ---- zip ----
-
-
-def test_a_zip_holds_what_the_folder_would(asked, tmp_path, capsys):
-    target, out = tmp_path / "new" / "cats.zip", tmp_path / "out"
-    assert batch("--template", TEMPLATE, "--zip", target) == 0
-    assert batch("--template", TEMPLATE, "--out", out) == 0
-    with zipfile.ZipFile(target) as archive:
-        assert archive.testzip() is None
-        for name, data in contents(out).items():
-            assert archive.read(name) == data
-    assert [path.name for path in target.parent.iterdir()] == ["cats.zip"]
-    made = target.stat().st_mtime_ns
-    assert batch("--template", TEMPLATE, "--zip", target) == 0
-    assert target.stat().st_mtime_ns == made and len(asked) == 2
-    assert "nothing to draw" in capsys.readouterr().out
-
-
-def test_an_interrupted_zip_goes_on_and_an_interrupted_tidying_too(asked, tmp_path):
-    target = tmp_path / "cats.zip"
-    folder = tmp_path / "cats.zip.unfinished"
-    arguments = ("--template", TEMPLATE, "--ar-iterations", "2", "--zip", str(target))
-    code, said = interrupt(folder, 3, signal.SIGKILL, *arguments)
-    assert code == -signal.SIGKILL and not target.exists(), said
-    first = pictures(folder)[0].read_bytes()
-    assert app.main(["batch", *arguments]) == 0
-    assert target.exists() and not folder.exists()
-    folder.mkdir()  # as if the run had been killed while it removed the folder
-    (folder / "000001.png").write_bytes(first)
-    assert app.main(["batch", *arguments]) == 0
-    assert not folder.exists()
-
-
-def test_what_is_not_ours_is_left_alone(asked, tmp_path, capsys):
-    target = tmp_path / "cats.zip"
-    target.write_bytes(b"my own")
-    assert batch("--template", TEMPLATE, "--zip", target) == 2
-    assert "no batch's" in capsys.readouterr().err and target.read_bytes() == b"my own"
-    target.unlink()
-    assert batch("--template", "a cat", "--zip", target) == 0
-    assert batch("--template", "a dog", "--zip", target) == 2
-    assert "the prompts are not the same" in capsys.readouterr().err
-
-
 # ---- when something is wrong ----
 
 
-def test_what_cannot_be_drawn_is_recorded_and_the_others_are_drawn(asked, tmp_path, capsys):
+def test_what_cannot_be_drawn_is_recorded_and_the_others_are_drawn(engines, tmp_path, capsys):
     prompts = tmp_path / "p.csv"
     prompts.write_text(
         "prompt,ar_iterations,variant\na fox,,\nexplode,,\n" + "x" * 3000 + ",,\na cat,99,\n"
@@ -307,10 +137,10 @@ def test_what_cannot_be_drawn_is_recorded_and_the_others_are_drawn(asked, tmp_pa
     assert "no variant 'nope'" in words["a bee"]
     said = capsys.readouterr().err
     assert "5 could not be drawn" in said and "failed: " in said
-    assert asked[0][0] == ["pocket-ar", "nitro-ar-gan"]
+    assert engines[0][0] == ["pocket-ar", "nitro-ar-gan"]
 
 
-def test_what_failed_is_tried_again(asked, tmp_path, monkeypatch):
+def test_what_failed_is_tried_again(engines, tmp_path, monkeypatch):
     out = tmp_path / "out"
     assert batch("--template", "{a fox|explode}", "--out", out) == 1
     assert [path.name for path in pictures(out)] == ["000000.png"]
@@ -319,7 +149,7 @@ def test_what_failed_is_tried_again(asked, tmp_path, monkeypatch):
     assert len(lines(out)) == 2 and not (out / FAILURES).exists()
 
 
-def test_a_zip_with_failures_keeps_its_folder_to_try_again(asked, tmp_path):
+def test_a_zip_with_failures_keeps_its_folder_to_try_again(engines, tmp_path):
     target = tmp_path / "cats.zip"
     assert batch("--template", "{a fox|explode}", "--zip", target) == 1
     with zipfile.ZipFile(target) as archive:
@@ -329,7 +159,7 @@ def test_a_zip_with_failures_keeps_its_folder_to_try_again(asked, tmp_path):
     assert (tmp_path / "cats.zip.unfinished" / "000000.png").stat().st_mtime_ns == made
 
 
-def test_without_a_variant_nothing_is_begun(asked, tmp_path, capsys):
+def test_without_a_variant_nothing_is_begun(engines, tmp_path, capsys):
     out = tmp_path / "out"
     arguments = ("--template", "a fox", "--variants", "nitro-ar-gan", "--out", out)
     assert batch(*arguments) == 1
@@ -352,15 +182,15 @@ def test_without_a_variant_nothing_is_begun(asked, tmp_path, capsys):
     ],
 )
 def test_what_no_prompt_could_have_is_refused_before_anything_is_done(
-    asked, tmp_path, capsys, arguments, words
+    engines, tmp_path, capsys, arguments, words
 ):
     assert batch(*arguments, "--out", tmp_path / "out") == 2
     assert words in capsys.readouterr().err
-    assert not asked and not (tmp_path / "out").exists()
+    assert not engines and not (tmp_path / "out").exists()
 
 
 def test_a_full_disk_stops_it_in_words_and_what_is_there_stays(
-    asked, tmp_path, capsys, monkeypatch
+    engines, tmp_path, capsys, monkeypatch
 ):
     out = tmp_path / "out"
     replace, room = os.replace, threading.Semaphore(5)
