@@ -20,7 +20,10 @@ from ui.fallback import Fallback
 from ui.variants import cards, limits
 
 WEB = Path(__file__).resolve().parent.parent / "assets" / "web"
-SCRIPTS = ("stream.js", "canvas.js", "settings.js", "report.js", "live.js", "panel.js")
+SCRIPTS = (
+    "stream.js", "canvas.js", "settings.js", "report.js", "base.js", "runs.js", "live.js",
+    "film.js", "undo.js", "paint.js", "pad.js", "share.js", "history.js", "keys.js", "panel.js",
+)  # fmt: skip
 TITLE = "Nitro Canvas"
 EXAMPLES = (
     "a fox on a blue background",
@@ -50,7 +53,7 @@ def head(engine: Any) -> str:
 # The settings in the order in which the page's script gets them.
 CONTROLS = (
     "variant", "ar_iterations", "flow_steps", "cfg_scale", "cfg_schedule", "temperature",
-    "seed", "lock", "auto", "preview_every",
+    "seed", "lock", "auto", "draft", "preview_every",
 )  # fmt: skip
 
 
@@ -66,6 +69,7 @@ def _defaults(variants: list[dict[str, Any]]) -> dict[str, Any]:
         "seed": 0,
         "lock": False,
         "auto": True,
+        "draft": True,
         "preview_every": 1,
     }
 
@@ -187,6 +191,12 @@ def _settings(
             info="Scale of the initial noise; 1 is the model's own",
             elem_id="nc-temperature",
             buttons=[],
+        )
+        controls["draft"] = gr.Checkbox(
+            start["draft"],
+            label="Draft first",
+            info="While you type, a quick draft where the picture itself takes longer",
+            elem_id="nc-draft",
         )
         controls["preview_every"] = gr.Slider(
             0,

@@ -18,13 +18,13 @@ window.nitro = window.nitro || {};
 
   const card = (id = nitro.settings.variant) => nitro.config.variants.find((v) => v.id === id);
 
-  function range(key) {
-    return card()?.[key] ?? nitro.config.limits[key];
+  function range(key, variant) {
+    return card(variant)?.[key] ?? nitro.config.limits[key];
   }
 
   /* The value as the variant allows it; says what it changed. */
-  function allowed(key, value, explain) {
-    const limit = WORDS[key] && range(key);
+  function allowed(key, value, explain, variant) {
+    const limit = WORDS[key] && range(key, variant);
     if (!limit || value === undefined) return value;
     if (value === null || value === "" || Number.isNaN(Number(value))) return limit.default;
     let number = Math.min(limit.high, Math.max(limit.low, Number(value)));
@@ -75,6 +75,7 @@ window.nitro = window.nitro || {};
   let pendingPrompt = null;
   nitro.pushPrompt = function (text) {
     pendingPrompt = text;
+    document.querySelector("#nc-prompt textarea").value = text; // at once; Gradio learns it next
     nitro.trigger?.("select");
   };
   nitro.mergePrompt = (current) => (pendingPrompt === null ? current : pendingPrompt);
@@ -117,5 +118,6 @@ window.nitro = window.nitro || {};
     return out;
   };
 
+  nitro.allowedSetting = (key, value, variant) => allowed(key, value, null, variant);
   nitro.card = card;
 })(window.nitro);
