@@ -13,7 +13,9 @@ window.nitro = window.nitro || {};
   /* Filled by the page: keys in the order of Gradio's inputs, variants' cards, limits. */
   nitro.config = nitro.config || { keys: [], variants: [], limits: {}, defaults: {} };
   nitro.settings = {};
-  let pending = {};
+  const IN_FLIGHT_MS = 1000;
+  let pending = {}; // set from here, not yet reported back by Gradio's controls
+  let pushedAt = 0;
   let restored = false;
 
   const card = (id = nitro.settings.variant) => nitro.config.variants.find((v) => v.id === id);
@@ -49,7 +51,12 @@ window.nitro = window.nitro || {};
   /* Any control changed. `values` come in the order of config.keys. */
   nitro.controls = function (...values) {
     const before = { ...nitro.settings };
-    nitro.config.keys.forEach((key, i) => { nitro.settings[key] = values[i]; });
+    if (performance.now() - pushedAt > IN_FLIGHT_MS) pending = {};
+    nitro.config.keys.forEach((key, i) => {
+      if (key in pending && pending[key] !== values[i]) return; // how it was before the push
+      delete pending[key];
+      nitro.settings[key] = values[i];
+    });
     if (!restored) return;
     const changed = nitro.config.keys.filter((key) => before[key] !== nitro.settings[key]);
     if (changed.length) nitro.onSettings?.(changed);
@@ -60,16 +67,16 @@ window.nitro = window.nitro || {};
   nitro.push = function (values) {
     const changed = Object.keys(values).filter((key) => nitro.settings[key] !== values[key]);
     pending = { ...pending, ...values };
+    pushedAt = performance.now();
     Object.assign(nitro.settings, values);
     nitro.trigger?.("submit");
     if (changed.length) nitro.onSettings?.(changed);
     nitro.remember();
   };
 
+  /* `values` may be those of before an earlier push: what is known here comes first. */
   nitro.merge = function (...values) {
-    const set = pending;
-    pending = {};
-    return nitro.config.keys.map((key, i) => (key in set ? set[key] : values[i]));
+    return nitro.config.keys.map((key, i) => pending[key] ?? nitro.settings[key] ?? values[i]);
   };
 
   let pendingPrompt = null;

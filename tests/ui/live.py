@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import urlsplit
 
 from tests.ui.world import is_of
@@ -47,7 +48,7 @@ class Live:
     def wait(self, state: str = "finished", shown: str | None = None) -> None:
         selector = f'{STAGE}[data-state="{state}"]'
         if shown is not None:
-            selector += f'[data-shown="{shown}"]'
+            selector += f"[data-shown={json.dumps(shown, ensure_ascii=False)}]"
         self.page.wait_for_selector(selector, timeout=10_000)
 
     def evaluate(self, script: str, argument=None):
