@@ -112,6 +112,10 @@ class Sampler(Protocol):
         None for samplers without tokens (diffusion).
         """
 
+    def noise_level(self, state: Any) -> float | None:
+        """How much of the whole picture is still noise, 1 to 0; None where tokens are committed
+        one after the other instead."""
+
 
 class TextEncoder(Protocol):
     """Prompts to the rows an image model reads."""

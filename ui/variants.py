@@ -86,4 +86,5 @@ def describe_prompt(engine: Any, variant: str, prompt: str) -> dict[str, Any]:
         "unknown": list(facts.unknown),
         "nearest": list(facts.nearest),
         "truncated": facts.truncated,
+        "unread": facts.unread,
     }

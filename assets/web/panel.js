@@ -157,7 +157,6 @@ window.nitro = window.nitro || {};
       if (prompt.length >= nitro.config.limits.prompt_characters) {
         parts.push(`${prompt.length.toLocaleString("en")} characters, the most that fit`);
       }
-      if (facts.truncated) parts.push("the end is not read; shorten the prompt");
       if (facts.unknown.length) {
         const name = nitro.card()?.title.split(" ")[0] || "The model";
         const some = facts.unknown.slice(0, 6).join(", ");
@@ -166,6 +165,11 @@ window.nitro = window.nitro || {};
           `${name} doesn’t know: ${some}${facts.unknown.length > 6 ? ", …" : ""}${instead}`);
       }
       line.textContent = parts.join(" · ");
+      if (facts.unread) {
+        const unread = document.createElement("s");
+        unread.textContent = facts.unread;
+        line.append(" · not read any more: ", unread);
+      }
       line.dataset.kind = facts.truncated || facts.unknown.length ? "warn" : "info";
     } catch (error) {
       line.textContent = error.status === 400 ? error.message : "";

@@ -184,6 +184,14 @@ def test_hint_names_what_the_model_does_not_know(live):
     assert re.search(r"6 of 24 tokens · Pocket doesn.t know: spaceship", hint)
 
 
+def test_what_is_not_read_any_more_is_struck_out(live):
+    words = [f"w{n}" for n in range(30)]
+    live.type(" ".join(words), delay=1)
+    live.page.wait_for_selector("#nc-hint-line s")
+    assert "31 of 24 tokens" in live.page.inner_text("#nc-hint-line")
+    assert live.page.inner_text("#nc-hint-line s") == " ".join(words[23:])
+
+
 def test_example_draws(live):
     live.page.click(".nc-examples button >> nth=0")
     live.wait(shown="a fox on a blue background")

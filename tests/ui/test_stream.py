@@ -201,6 +201,7 @@ def test_hints_and_status(visitor, site):
     facts = visitor.get("canvas/describe", params={"variant": "pocket-ar", "prompt": "a zebra"})
     assert facts.json() == {
         "tokens": 3, "limit": 24, "unknown": ["zebra"], "nearest": ["horse"], "truncated": False,
+        "unread": "",
     }  # fmt: skip
     assert visitor.get("canvas/describe", params={"variant": "no"}).status_code == 400
     status = httpx.get(f"{site.address}canvas/status").json()
