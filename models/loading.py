@@ -25,7 +25,8 @@ from models.nitro_ar import (
     NitroAR,
     NitroARConfig,
 )
-from models.nitro_e import NITRO_E_512, NITRO_E_1024, NitroE, NitroEConfig
+from models.nitro_e import NITRO_E_512, NITRO_E_1024, POCKET_E, NitroE, NitroEConfig
+from models.packed import read_packed
 from models.precision import pick_device, pick_dtype
 from models.published import DC_AE_F32C32, LLAMA_32_1B
 from models.samplers.diffusion import DiffusionSampler
@@ -45,6 +46,8 @@ _log = logging.getLogger(__name__)
 CONFIGS: dict[str, NitroARConfig | NitroEConfig] = {
     "pocket-ar": POCKET_AR,
     "pocket-ar-joint": POCKET_AR_JOINT,
+    "pocket-e": POCKET_E,
+    "pocket-e-dist": POCKET_E,
     "nitro-ar-gan": NITRO_AR_GAN,
     "nitro-ar-joint-gan": NITRO_AR_JOINT_GAN,
     "nitro-e": NITRO_E_512,
@@ -126,7 +129,8 @@ class Loader:
         else:
             file = weights_file(variant, self.sources, progress)
             progress(0.5, f"reading {file.name}")
-            tensors = read_weights(file, expected)
+            read = read_packed if variant.embedded else read_weights
+            tensors = read(file, expected)
             if variant.lora_folder:
                 progress(0.55, f"merging {variant.lora_folder}")
                 tensors = merge_lora(tensors, lora_folder(variant, self.sources, progress))

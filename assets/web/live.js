@@ -65,8 +65,8 @@ window.nitro = window.nitro || {};
   /* The same picture in fewer steps, or null where that would save nothing worth a look. */
   function draftOf(request) {
     const rounds = request.ar_iterations;
-    const expected = runs.stepMs(request.variant) * rounds
-      * (nitro.card()?.sampler === "masked_ar" ? 1 : request.flow_steps);
+    const steps = rounds * (nitro.card()?.sampler === "mlp-head" ? 1 : request.flow_steps);
+    const expected = steps * runs.stepMs(request.variant);
     if (!nitro.settings.draft || nitro.base() || !(expected >= WORTH_A_DRAFT_MS)) return null;
     const fewer = (count) => Math.max(1, Math.ceil(count / 4));
     return rounds > 1 ? { ...request, ar_iterations: fewer(rounds) }
