@@ -8,7 +8,6 @@ is shown is decided in one place.
 
 from __future__ import annotations
 
-import html
 import json
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,6 @@ SCRIPTS = (
     "film.js", "undo.js", "paint.js", "pad.js", "share.js", "history.js", "keys.js", "panel.js",
 )  # fmt: skip
 TITLE = "Nitro Canvas"
-EXAMPLES = (
-    "a fox on a blue background",
-    "a tiger on a green background",
-    "three bananas on a purple background",
-    "a rocket on black",
-)
 
 
 def head(engine: Any) -> str:
@@ -111,9 +104,8 @@ def _prompt() -> tuple[gr.Textbox, gr.Button, gr.Button]:
         "a new line, Escape stops.</p>",
         js_on_load=None,
     )
-    chips = "".join(f'<button type="button">{html.escape(text)}</button>' for text in EXAMPLES)
-    gr.HTML(
-        html_template=f'<div class="nc-examples" role="group" aria-label="Examples">{chips}</div>',
+    gr.HTML(  # filled by the page's script, as they follow the variant
+        html_template='<div class="nc-examples" role="group" aria-label="Examples"></div>',
         js_on_load=None,
     )
     with gr.Row(elem_id="nc-actions"):

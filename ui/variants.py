@@ -17,6 +17,20 @@ from engine.requests import (
 )
 
 
+POCKET_EXAMPLES = (
+    "a fox on a blue background",
+    "a cat left of a dog",
+    "three bananas on a purple background",
+    "a rocket on black",
+)
+EXAMPLES = (
+    "a red fox in fresh snow, morning light",
+    "a glass teapot with jasmine flowers, studio photograph",
+    "a lighthouse on a cliff in a storm, oil painting",
+    "a bowl of ramen seen from above",
+)
+
+
 def cards(engine: Any) -> list[dict[str, Any]]:
     """One card per variant served: catalogue entry, state, weights, message."""
     states = {entry.id: entry for entry in engine.status().variants}
@@ -37,6 +51,7 @@ def _card(variant: Any, entry: Any) -> dict[str, Any]:
         "flow_steps": asdict(variant.flow_steps),
         "cfg_scale": {"default": variant.cfg_scale, "low": CFG_RANGE[0], "high": CFG_RANGE[1]},
         "embedded": variant.embedded,
+        "examples": list(POCKET_EXAMPLES if variant.embedded else EXAMPLES),
         "parameters_m": variant.parameters_m,
         "licence": variant.licence,
         "published": [asdict(figure) for figure in variant.published],

@@ -56,7 +56,10 @@ window.nitro = window.nitro || {};
     const request = nitro.request(promptBox().value);
     if (keyOf(request) !== runs.shown && draftOf(request)) {
       pause = setTimeout(() => nitro.run({ draft: true }), PAUSE_MS);
-      refine = setTimeout(() => { refine = null; nitro.run(); }, REFINE_MS);
+      refine = setTimeout(() => {
+        refine = null;
+        if (!runs.current?.draft) nitro.run(); // else when that one is there: no flash in between
+      }, REFINE_MS);
     } else {
       pause = setTimeout(() => nitro.run(), PAUSE_MS);
     }

@@ -204,6 +204,12 @@ window.nitro = window.nitro || {};
         + `Source: ${card.published[0].source}.`));
     }
     box.replaceChildren(...lines);
+    find(".nc-examples").replaceChildren(...card.examples.map((text) => {
+      const chip = document.createElement("button");
+      chip.type = "button";
+      chip.textContent = text;
+      return chip;
+    }));
     const running = find(".nc-running");
     const kind = card.state !== "ready" ? STATES[card.state] || card.state
       : card.weights === "random" ? "untrained, for measuring speed"
