@@ -16,7 +16,6 @@ from engine.requests import (
     TEMPERATURE_RANGE,
 )
 
-
 POCKET_EXAMPLES = (
     "a fox on a blue background",
     "a cat left of a dog",
