@@ -21,7 +21,8 @@ from ui.variants import cards, limits
 WEB = Path(__file__).resolve().parent.parent / "assets" / "web"
 SCRIPTS = (
     "stream.js", "canvas.js", "settings.js", "report.js", "base.js", "runs.js", "live.js",
-    "film.js", "undo.js", "paint.js", "pad.js", "share.js", "history.js", "keys.js", "panel.js",
+    "film.js", "undo.js", "paint.js", "pad.js", "share.js", "history.js", "keys.js", "pane.js", "versus.js",
+    "compare.js", "panel.js",
 )  # fmt: skip
 TITLE = "Nitro Canvas"
 
@@ -84,6 +85,7 @@ def build(engine: Any, fallback: Fallback) -> gr.Blocks:
             with gr.Column(scale=4, min_width=300, elem_id="nc-panel"):
                 prompt, generate, stop = _prompt()
                 controls, dice = _settings(variants, start)
+        gr.HTML(html_template=_web("compare.html"), js_on_load=None, elem_id="nc-compare")
         _wire(page, stage, prompt, controls, (generate, stop, dice))
         fallback.register()
     return page

@@ -54,6 +54,7 @@ def _card(variant: Any, entry: Any) -> dict[str, Any]:
         "parameters_m": variant.parameters_m,
         "licence": variant.licence,
         "published": [asdict(figure) for figure in variant.published],
+        "memory_mb": round(entry.memory_bytes / 1e6, 1),
         "state": entry.state,
         "message": entry.message,
         "progress": round(entry.progress, 3),
