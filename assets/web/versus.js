@@ -35,7 +35,7 @@ window.nitro = window.nitro || {};
         select.replaceChildren(...this.compare.panes.map((pane, i) =>
           new Option(`${i + 1}: ${nitro.card(pane.settings.variant).title}`, pane.slot)));
         const known = this.compare.panes.some((pane) => pane.slot === chosen);
-        select.value = known ? chosen : this.compare.panes[standard].slot;
+        select.value = known ? chosen : this.compare.panes[standard]?.slot ?? "";
       }
       this.refresh();
     }
