@@ -207,6 +207,7 @@ window.nitro = window.nitro || {};
       const compare = location.hash === "#compare";
       document.querySelector("#nc-main").style.display = compare ? "none" : "";
       root.hidden = !compare;
+      document.body.classList.toggle("on-compare", compare);
       document.querySelectorAll(".nc-pages a").forEach((link) => {
         const here = (link.getAttribute("href") === "#compare") === compare;
         if (here) link.setAttribute("aria-current", "page");

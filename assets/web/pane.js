@@ -61,7 +61,7 @@ window.nitro = window.nitro || {};
       this.published = element("p", { class: "nc-published" });
       this.element = element("li", { class: "nc-pane", "data-slot": this.slot },
         element("div", { class: "nc-pane-head" }, this.variant, this.left, this.right,
-          tool("⧉", "Duplicate", () => {
+          tool("+", "Duplicate", () => {
             this.compare.add({ ...this.settings }, false, this);
             this.compare.changed();
           }), this.gone),

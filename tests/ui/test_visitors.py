@@ -127,14 +127,18 @@ def test_two_visitors_never_see_each_others_frames(context, page, site):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("mode", ["look", "paint", "draw"])
+@pytest.mark.parametrize("mode", ["look", "paint", "draw", "compare"])
 def test_no_serious_accessibility_fault(page, site, scheme, mode):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     live = Live(page, site)
     live.type("a fox on a spaceship")
     live.wait(shown="a fox on a spaceship")
-    page.click(f"[data-choose={mode}]")
-    page.click("#nc-more button")
+    if mode == "compare":
+        page.click(".nc-pages a >> text=Compare")
+        page.wait_for_selector(".nc-versus", state="visible")
+    else:
+        page.click(f"[data-choose={mode}]")
+        page.click("#nc-more button")
     page.wait_for_timeout(400)
     found = Axe().run(page).response["violations"]
     serious = [
