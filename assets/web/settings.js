@@ -60,8 +60,21 @@ window.nitro = window.nitro || {};
     if (!restored) return;
     const changed = nitro.config.keys.filter((key) => before[key] !== nitro.settings[key]);
     if (changed.length) nitro.onSettings?.(changed);
+    correct(changed);
     nitro.remember();
   };
+
+  /* A number that is not allowed goes out of its field, and not silently. An emptied field is left
+     alone: somebody is about to type. */
+  function correct(changed) {
+    const wrong = changed.filter((key) => WORDS[key] && typeof nitro.settings[key] === "number"
+      && allowed(key, nitro.settings[key]) !== nitro.settings[key]);
+    if (!wrong.length) return;
+    let words = "";
+    nitro.push(Object.fromEntries(wrong.map((key) =>
+      [key, allowed(key, nitro.settings[key], (text) => { words = text; })])));
+    setTimeout(() => nitro.say(words, "warn"), 0);
+  }
 
   /* Set controls: {seed: 5}. Gradio answers with `merge`, then `controls`. */
   nitro.push = function (values) {

@@ -184,6 +184,15 @@ def test_hint_names_what_the_model_does_not_know(live):
     assert re.search(r"6 of 24 tokens · Pocket doesn.t know: spaceship", hint)
 
 
+def test_a_seed_that_is_not_allowed_goes_out_of_its_field(live):
+    live.page.fill("#nc-seed input", "99999999999")
+    live.page.keyboard.press("Tab")
+    live.page.wait_for_function(
+        "document.querySelector('#nc-seed input').value === '4294967295'"
+        " && document.querySelector('.nc-status').textContent.includes('4294967295')"
+    )
+
+
 def test_what_is_not_read_any_more_is_struck_out(live):
     words = [f"w{n}" for n in range(30)]
     live.type(" ".join(words), delay=1)
