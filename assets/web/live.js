@@ -159,7 +159,7 @@ window.nitro = window.nitro || {};
     if (!wanted) return;
     const slow = runs.paceMs(wanted.request.variant) > QUICK_MS;
     if (slow) strokes = [];
-    strokes.push({ ...wanted, key: keyOf(wanted.request), stroke: true });
+    strokes.push({ ...wanted, key: keyOf(wanted.request), base: nitro.base(), stroke: true });
     if (!runs.current || !runs.current.stroke) nextStroke();
   };
 

@@ -45,10 +45,11 @@ window.nitro = window.nitro || {};
     return back;
   };
 
-  runs.start = async function ({ request, key, note, draft = false, stroke = false }) {
+  runs.start = async function (
+    { request, key, note, draft = false, stroke = false, base = nitro.base() }) {
     const before = runs.abort();
     const { stage } = runs;
-    const me = { request, key, draft, stroke, controller: new AbortController(), step: 0, total: 0,
+    const me = { request, key, draft, stroke, base, controller: new AbortController(), step: 0, total: 0,
       began: performance.now(), at: 0, first: null,
       // no flash: what the draft shows stays until this run knows more than it did
       heldBack: !draft && stage.draftOf === request.prompt ? HELD_BACK : 0 };
@@ -56,7 +57,7 @@ window.nitro = window.nitro || {};
     runs.current = me;
     state("running");
     stage.root.dataset.wanted = request.prompt;
-    nitro.film.begin(nitro.base(), draft);
+    nitro.film.begin(base, draft);
     progress(0);
     fact("step", "…");
     nitro.say(note || "", "info");
@@ -195,7 +196,7 @@ window.nitro = window.nitro || {};
       pace[me.request.variant] = { step: header.timings.device_ms / header.steps, total };
     }
     runs.result = { name: header.result, picture: header.picture, settings: header.settings,
-      key: me.key, steps: header.steps, grid: header.committed, base: nitro.base(), blob: picture,
+      key: me.key, steps: header.steps, grid: header.committed, base: me.base, blob: picture,
       step: `${header.steps} / ${header.steps}`, first: again ? "kept" : time(me.first),
       total: again ? "kept" : time(total) };
     runs.stage.keepFinished();

@@ -90,6 +90,7 @@ window.nitro = window.nitro || {};
   nitro.takeFile = async function (file) {
     let settings = null;
     try { settings = await nitro.settingsIn(file); } catch { /* no settings, or damaged ones */ }
+    location.hash = "live";
     if (!settings) return void nitro.pad.load(file);
     nitro.setMode("look");
     nitro.setBase(null);

@@ -4,6 +4,7 @@ window.nitro = window.nitro || {};
 
 (function (nitro) {
   const DEPTH = 40;
+  const DECODED = 4; // newest moments whose steps stay bitmaps; older ones are JPEGs till asked for
   let moments = []; // {result, picture, frames}
   let at = -1;
 
@@ -22,6 +23,9 @@ window.nitro = window.nitro || {};
       frames: nitro.film.frames,
     }];
     at = moments.length - 1;
+    for (const moment of moments.slice(0, -DECODED)) {
+      moment.frames = moment.frames.map(({ source: _, ...frame }) => frame);
+    }
     tell();
   };
 
