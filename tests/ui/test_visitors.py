@@ -54,6 +54,27 @@ def test_a_keystroke_costs_little(live):
     assert len(costs) >= 15 and sorted(costs)[len(costs) // 2] < 8 and max(costs) < 16
 
 
+def test_controls_answer_while_the_device_is_busy(live):
+    """From an event to the next painted frame, in the middle of a long picture."""
+    live.set_slow()
+    live.type("a fox")
+    live.wait("running")
+    live.evaluate(
+        "(() => { window.answers = []; for (const name of ['keydown', 'click'])"
+        "document.addEventListener(name, (event) => { const began = performance.now();"
+        "requestAnimationFrame(() => setTimeout(() =>"
+        "window.answers.push(performance.now() - began))); }, true); })()"
+    )
+    live.page.keyboard.type(" b")
+    for selector in (".nc-heat", ".nc-toggle", "[data-choose=paint]", "[data-choose=draw]"):
+        live.page.click(selector)
+        live.page.wait_for_timeout(60)
+    answers = live.evaluate("window.answers")
+    assert len(answers) >= 6 and sorted(answers)[len(answers) // 2] < 100
+    assert live.page.input_value(PROMPT) == "a fox b"
+    live.page.keyboard.press("Escape")
+
+
 def test_five_seconds_offline(page, site):
     with delayed(site.address, 0.0) as line:
         live = Live(page, Site(line.address, site.engine))
