@@ -88,6 +88,9 @@ AE_STEPS ?= 7446
 SCENES ?= 28000
 AR_STEPS ?= 4319
 JOINT_STEPS ?= 1766
+E_STEPS ?= 3000
+PAIRS ?= 3000
+DIST_STEPS ?= 600
 
 pocket: $(DEV_READY) fonts
 	$(PY) -m training.autoencoder --steps $(AE_STEPS)
@@ -95,6 +98,9 @@ pocket: $(DEV_READY) fonts
 	$(PY) -m training.generator --variant pocket-ar --steps $(AR_STEPS)
 	$(PY) -m training.generator --variant pocket-ar-joint --steps $(JOINT_STEPS) \
 		--encoder-from runs/pocket-ar --start-from runs/pocket-ar
+	$(PY) -m training.generator --variant pocket-e --steps $(E_STEPS) \
+		--encoder-from runs/pocket-ar --start-from runs/pocket-ar
+	$(PY) -m training.distill --pairs $(PAIRS) --steps $(DIST_STEPS)
 	$(PY) -m training.export --runs runs --out assets/pocket
 
 pocket-smoke: $(DEV_READY) fonts
@@ -108,6 +114,15 @@ pocket-smoke: $(DEV_READY) fonts
 		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt \
 		--encoder-from $$runs/pocket-ar --start-from $$runs/pocket-ar \
 		--out $$runs/pocket-ar-joint; \
+	$(PY) -m training.generator --variant pocket-e --minutes $(SMOKE_MINUTES) \
+		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt \
+		--encoder-from $$runs/pocket-ar --start-from $$runs/pocket-ar --out $$runs/pocket-e; \
+	$(PY) -m training.distill --teacher $$runs/pocket-e --autoencoder $$runs/autoencoder \
+		--latents $$runs/latents.pt --out $$runs/pocket-e-dist --pairs 64 \
+		--minutes $(SMOKE_MINUTES); \
+	$(PY) -m training.adversarial --variant pocket-ar --start-from $$runs/pocket-ar \
+		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt --steps 20 \
+		--out $$runs/adversarial; \
 	$(PY) -m training.export --runs $$runs --out $$runs/assets; \
 	$(PY) -m training.evaluate --pocket $$runs/assets --per-skill 2
 
