@@ -15,7 +15,7 @@ from typing import Any
 import gradio as gr
 
 from engine.requests import MAX_PROMPT_CHARACTERS
-from ui.fallback import Fallback
+from ui.api import Api
 from ui.variants import cards, limits
 
 WEB = Path(__file__).resolve().parent.parent / "assets" / "web"
@@ -68,7 +68,7 @@ def _defaults(variants: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def build(engine: Any, fallback: Fallback) -> gr.Blocks:
+def build(engine: Any, api: Api) -> gr.Blocks:
     """The page for an engine. Launch it with `ui.serve`."""
     variants = cards(engine)
     start = _defaults(variants)
@@ -87,7 +87,7 @@ def build(engine: Any, fallback: Fallback) -> gr.Blocks:
                 controls, dice = _settings(variants, start)
         gr.HTML(html_template=_web("compare.html"), js_on_load=None, elem_id="nc-compare")
         _wire(page, stage, prompt, controls, (generate, stop, dice))
-        fallback.register()
+        api.register()
     return page
 
 

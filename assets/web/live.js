@@ -132,6 +132,7 @@ window.nitro = window.nitro || {};
     if (!words(prompt)) {
       runs.abort();
       runs.settle("idle");
+      if (nitro.base()) nitro.say("Say in the prompt what it should show.", "warn");
       return null;
     }
     let note = "";
