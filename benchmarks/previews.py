@@ -17,29 +17,17 @@ from random import Random
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 from engine.linear import LinearPreview
 from models.loading import Loader
+from models.preview import PreviewDecoder
 from models.sources import Sources
+from training.preview import preview_loss
+from training.world.render import render
+from training.world.scenes import draw_scene
 
 HELD_OUT = 200
-
-
-class SmallDecoder(nn.Module):
-    """[N, C, h, w] to [N, 3, h p, w p], with as many multiply-adds as a 3 x 3 map to the pixels."""
-
-    def __init__(self, channels: int, patch: int) -> None:
-        super().__init__()
-        targets = 3 * patch**2
-        width = 9 * channels * targets // (9 * channels + targets)
-        self.patch = patch
-        self.first = nn.Conv2d(channels, width, 3, padding=1, padding_mode="replicate")
-        self.second = nn.Conv2d(width, targets, 1)
-
-    def forward(self, latents: Tensor) -> Tensor:
-        return F.pixel_shuffle(self.second(F.silu(self.first(latents))), self.patch)
 
 
 def psnr(made: Tensor, true: Tensor) -> float:
@@ -50,9 +38,6 @@ def psnr(made: Tensor, true: Tensor) -> float:
 @torch.no_grad()
 def pairs(count: int) -> tuple[Tensor, Tensor]:
     """Latents [N, C, h, w] of scenes and what they decode to, [N, 3, H, W]."""
-    from training.world.render import render
-    from training.world.scenes import draw_scene
-
     autoencoder = Loader(Sources()).load("pocket-ar").autoencoder
     latents, pixels = [], []
     for first in range(0, count, 50):
@@ -63,13 +48,14 @@ def pairs(count: int) -> tuple[Tensor, Tensor]:
     return torch.cat(latents), torch.cat(pixels)
 
 
-def train(network: SmallDecoder, latents: Tensor, pixels: Tensor, seconds: float) -> None:
-    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
+def fit(network: PreviewDecoder, latents: Tensor, pixels: Tensor, seconds: float) -> None:
+    """The loss of `training.preview`, for a fixed time."""
+    optimizer = torch.optim.AdamW(network.parameters())
     random, began = torch.Generator().manual_seed(0), time.monotonic()
     while (spent := time.monotonic() - began) < seconds:
         optimizer.param_groups[0]["lr"] = 3e-3 * (1 - spent / seconds) + 1e-5
         chosen = torch.randint(len(latents), (32,), generator=random)
-        loss = F.mse_loss(network(latents[chosen]), pixels[chosen])
+        loss = preview_loss(network, latents[chosen], pixels[chosen], random)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -98,8 +84,8 @@ def main() -> None:
     linear = LinearPreview(latents.shape[1], patch, pixels.shape[-1], pixels.shape[-1])
     for first in range(0, 48, 16):  # as many pictures as the product learns from
         linear.learn(known[first : first + 16], pixels[first : first + 16])
-    network = SmallDecoder(latents.shape[1], patch)
-    train(network, known, pixels[:-HELD_OUT], args.seconds)
+    network = PreviewDecoder(latents.shape[1], patch)
+    fit(network, known, pixels[:-HELD_OUT], args.seconds)
     with torch.inference_mode():
         for name, call in (("linear map", linear.render), ("small network", network)):
             quality = psnr(call(unseen), pixels[-HELD_OUT:])

@@ -17,6 +17,7 @@ from models.catalogue import Variant
 
 if TYPE_CHECKING:  # they build on the settings below
     from models.given import Given
+    from models.preview import PreviewDecoder
     from models.trajectory import Trajectory
 
 CfgSchedule = Literal["constant", "linear"]
@@ -161,6 +162,7 @@ class LoadedVariant:
     weights: WeightState
     own: tuple[nn.Module, ...]  # what this variant alone holds: backbone and heads
     shared: tuple[tuple[str, nn.Module], ...] = ()  # (name, part) several variants may hold
+    preview: PreviewDecoder | None = None  # of the autoencoder, where somebody trained one
 
     @property
     def memory_bytes(self) -> int:

@@ -28,6 +28,7 @@ from models.nitro_ar import (
 from models.nitro_e import NITRO_E_512, NITRO_E_1024, POCKET_E, NitroE, NitroEConfig
 from models.packed import read_packed
 from models.precision import pick_device, pick_dtype
+from models.preview import PreviewDecoder, read_preview
 from models.published import DC_AE_F32C32, LLAMA_32_1B
 from models.samplers.diffusion import DiffusionSampler
 from models.samplers.joint import JointSampler
@@ -109,7 +110,16 @@ class Loader:
                 (f"text encoder {variant.text_encoder}", text.model),
                 (f"autoencoder {variant.autoencoder}", autoencoder.model),
             ),
+            preview=self._preview(variant, autoencoder),
         )
+
+    def _preview(self, variant: Variant, autoencoder: DCAutoencoder) -> PreviewDecoder | None:
+        if not variant.embedded:
+            return None
+        channels = autoencoder.model.config.latent_channels
+        patch = variant.resolution // variant.grid
+        decoder = read_preview(self.sources.pocket / "autoencoder", channels, patch)
+        return None if decoder is None else decoder.to(self.device)
 
     def weight_state(self, variant: Variant) -> WeightState:
         if variant.embedded:

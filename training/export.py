@@ -14,6 +14,7 @@ from diffusers import AutoencoderDC
 from safetensors.torch import save_file
 
 from models.packed import pack
+from models.preview import FILE as PREVIEW_FILE
 from training.autoencoder import CONFIG
 from training.families import families
 from training.latents import LatentSet
@@ -27,6 +28,11 @@ def export_autoencoder(run: Path, scale: float, out: Path) -> None:
     model = AutoencoderDC(**CONFIG, scaling_factor=scale)
     model.load_state_dict(averaged(run))
     model.half().save_pretrained(out / "autoencoder")
+
+
+def export_preview(run: Path, out: Path) -> None:
+    (out / "autoencoder").mkdir(exist_ok=True)
+    save_file(pack(averaged(run)), out / "autoencoder" / PREVIEW_FILE)
 
 
 def export_text_encoder(run: Path, out: Path) -> None:
@@ -62,6 +68,8 @@ def main() -> None:
     export_autoencoder(
         args.runs / "autoencoder", LatentSet.load(args.runs / "latents.pt").scale, args.out
     )
+    if (args.runs / "preview" / "checkpoint.pt").exists():
+        export_preview(args.runs / "preview", args.out)
     export_text_encoder(args.runs / "pocket-ar", args.out)
     for name in families():
         if (args.runs / name / "checkpoint.pt").exists():

@@ -139,6 +139,7 @@ def test_ci_installs_what_is_missing_and_calls_make_test() -> None:
             [
                 "training.autoencoder",
                 "training.latents",
+                "training.preview",
                 "--variant pocket-ar ",
                 "--variant pocket-ar-joint",
                 "--variant pocket-e ",
@@ -151,6 +152,7 @@ def test_ci_installs_what_is_missing_and_calls_make_test() -> None:
             [
                 "training.autoencoder",
                 "training.latents",
+                "training.preview",
                 "--variant pocket-ar ",
                 "--variant pocket-ar-joint",
                 "--variant pocket-e ",
