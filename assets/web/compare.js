@@ -187,6 +187,12 @@ window.nitro = window.nitro || {};
       }
     }
 
+    enter() {
+      const box = this.find(".nc-compare-prompt");
+      if (!box.value) box.value = document.querySelector("#nc-prompt textarea").value;
+      this.draw(true);
+    }
+
     /* Zoom and place are the same in all panes. */
     look(view) {
       this.view = view;
@@ -201,28 +207,5 @@ window.nitro = window.nitro || {};
   nitro.FIELDS_OF_PANE = FIELDS;
   nitro.paneTime = ms;
 
-  nitro.openCompare = function (root) {
-    nitro.compare = new Compare(root);
-    const go = () => {
-      const compare = location.hash === "#compare";
-      document.querySelector("#nc-main").style.display = compare ? "none" : "";
-      root.hidden = !compare;
-      document.body.classList.toggle("on-compare", compare);
-      document.querySelectorAll(".nc-pages a").forEach((link) => {
-        const here = (link.getAttribute("href") === "#compare") === compare;
-        if (here) link.setAttribute("aria-current", "page");
-        else link.removeAttribute("aria-current");
-      });
-      if (compare) {
-        nitro.stop();
-        const box = nitro.compare.find(".nc-compare-prompt");
-        if (!box.value) box.value = document.querySelector("#nc-prompt textarea").value;
-        nitro.compare.draw(true);
-      } else {
-        nitro.compare.stop();
-      }
-    };
-    window.addEventListener("hashchange", go);
-    go();
-  };
+  nitro.Compare = Compare;
 })(window.nitro);

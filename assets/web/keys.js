@@ -85,7 +85,7 @@ window.nitro = window.nitro || {};
     document.addEventListener("keydown", (event) => {
       if (event.isComposing || document.querySelector("dialog[open]")) return;
       const { target, key } = event;
-      if (document.body.classList.contains("on-compare") && key !== "?") return;
+      if (document.body.classList.contains("off-live") && key !== "?") return;
       const command = event.ctrlKey || event.metaKey;
       const writing = target.matches("textarea, select, input:not([type=range])");
       if (key === "Escape") nitro.stop();

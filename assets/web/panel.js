@@ -44,7 +44,7 @@ window.nitro = window.nitro || {};
     stage.root.querySelector(".nc-strength").value = kept.strength ?? 0.6;
     listen();
     nitro.openHistory(stage.root);
-    nitro.openCompare(find(".nc-compare"));
+    nitro.openPages();
     nitro.onFinished = (result) => { nitro.mark(); nitro.keepInHistory(result); };
     nitro.onVariant();
     followStatus();

@@ -148,7 +148,7 @@ def test_two_visitors_never_see_each_others_frames(context, page, site):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("mode", ["look", "paint", "draw", "compare"])
+@pytest.mark.parametrize("mode", ["look", "paint", "draw", "compare", "grid"])
 def test_no_serious_accessibility_fault(page, site, scheme, mode):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     live = Live(page, site)
@@ -157,6 +157,10 @@ def test_no_serious_accessibility_fault(page, site, scheme, mode):
     if mode == "compare":
         page.click(".nc-pages a >> text=Compare")
         page.wait_for_selector(".nc-versus", state="visible")
+    elif mode == "grid":
+        page.click(".nc-pages a >> text=Grid")
+        page.click(".nc-grid-draw")
+        page.wait_for_selector(".nc-grid[data-state=resting]", timeout=30_000)
     else:
         page.click(f"[data-choose={mode}]")
         page.click("#nc-more button")
