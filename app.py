@@ -2,6 +2,7 @@
 
     python app.py                                 serve the page
     python app.py generate "a fox" --out fox.png  draw one picture
+    python app.py batch prompts.txt --out DIR     draw many, interruptible
     python app.py variants --json                 what can be drawn with, and whether it is here
     python app.py check --variant X --weights DIR verify downloaded weights
 
@@ -24,13 +25,13 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # progress goes to p
 
 
 def main(arguments: list[str] | None = None) -> int:
-    from ui.commands import check, generate, serve, variants
+    from ui.commands import batch, check, generate, serve, variants
 
     parser = argparse.ArgumentParser(
         prog="app.py", description="Nitro Canvas: a playground that draws while you type."
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in (serve, generate, variants, check):
+    for command in (serve, generate, batch, variants, check):
         name = command.__name__.rpartition(".")[2]
         help_text = (command.__doc__ or "").splitlines()[0]
         command.add_options(commands.add_parser(name, help=help_text, description=help_text))
@@ -40,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
         match options.command:
             case "generate":
                 return generate.run(options, make_engine)
+            case "batch":
+                return batch.run(options, make_engine)
             case "variants":
                 from models.catalogue import CATALOGUE
                 from models.sources import Sources, weights_place
@@ -56,12 +59,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def make_engine(variant_ids: list[str] | None = None, every_preview: bool = False) -> Engine:
+def make_engine(
+    variant_ids: list[str] | None = None, every_preview: bool = False, max_batch: int | None = None
+) -> Engine:
     """The engine for this machine.
 
     Without ids: those of NITRO_VARIANTS ("all" for every one), else the embedded variants and,
     where NITRO_WEIGHTS says where weights come from, the published ones too. Nothing is
-    downloaded unasked. `every_preview`: a preview of each step, whatever it costs.
+    downloaded unasked. `every_preview`: a preview of each step, whatever it costs. `max_batch`:
+    pictures that share a step, if not as many as suit the device.
     """
     from engine.engine import Engine
     from engine.limits import EngineLimits
@@ -83,7 +89,7 @@ def make_engine(variant_ids: list[str] | None = None, every_preview: bool = Fals
     loader = Loader(sources)
     memory = os.environ.get("NITRO_MEMORY_GB")
     limits = EngineLimits(
-        max_batch=8 if loader.device.type == "cpu" else 32,
+        max_batch=max_batch or (8 if loader.device.type == "cpu" else 32),
         memory_bytes=int(float(memory) * 1e9) if memory else weights_budget(loader.device),
         preview_share=1e6 if every_preview else EngineLimits.preview_share,
     )

@@ -1,17 +1,18 @@
-"""A picture's settings inside its PNG, and back.
+"""A picture's settings inside its file, and back.
 
-They travel as JSON in an iTXt chunk (UTF-8), so that quotes, newlines, emoji and right-to-left
-text come back as they went in. Other programs' text chunks are left alone.
+They travel as JSON, in a PNG's iTXt chunk (UTF-8) or in a WebP's Exif description, so that quotes,
+newlines, emoji and right-to-left text come back as they went in. Other programs' text is left alone.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, PngImagePlugin
+from PIL import ExifTags, Image, PngImagePlugin
 
 from engine.events import Pixels
 
@@ -35,12 +36,23 @@ def png(pixels: Pixels, settings: dict[str, Any] | None = None) -> bytes:
     return out.getvalue()
 
 
+def webp(pixels: Pixels, settings: dict[str, Any] | None = None) -> bytes:
+    """The picture as lossless WebP with `settings`, if there are any, inside."""
+    exif = Image.Exif()
+    if settings is not None:
+        exif[ExifTags.Base.ImageDescription] = json.dumps({KEY: settings}, sort_keys=True)
+        exif[ExifTags.Base.Software] = SOFTWARE
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "WEBP", lossless=True, exact=True, exif=exif)
+    return out.getvalue()
+
+
 def read_settings(source: bytes | str | Path) -> dict[str, Any]:
-    """The settings a PNG of this product carries. Raises `NoSettings` in words."""
+    """The settings a picture of this product carries. Raises `NoSettings` in words."""
     try:
         with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
             image.load()  # text chunks may follow the pixels
-            text = getattr(image, "text", {}).get(KEY)
+            text = getattr(image, "text", {}).get(KEY) or _described(image)
     except OSError as error:
         raise NoSettings(f"This is not a picture that can be read: {error}.") from None
     if text is None:
@@ -52,3 +64,13 @@ def read_settings(source: bytes | str | Path) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise NoSettings("This picture's Nitro Canvas settings are damaged.")
     return settings
+
+
+def _described(image: Image.Image) -> str | None:
+    """The settings' JSON in a picture's Exif description, if that holds them."""
+    try:
+        text = image.getexif().get(ExifTags.Base.ImageDescription)
+        values = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, OSError, SyntaxError, struct.error):  # Exif can be broken in many ways
+        return None
+    return json.dumps(values[KEY]) if isinstance(values, dict) and KEY in values else None

@@ -11,6 +11,8 @@ from typing import Any
 
 from engine.events import Failed, Finished, Pixels, Queued, Step, Superseded
 from engine.requests import GenerationRequest, InvalidRequest, Variant, find_variant
+from ui.commands.options import add_sampling_options, sampling
+from ui.commands.terminal import say, wait_until_ready
 from ui.guard import Refusal
 from ui.metadata import png
 from ui.uploads import decode
@@ -26,14 +28,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--steps-out", type=Path, metavar="DIR", help="write every step's frame")
     parser.add_argument("--variant", default="pocket-ar", help="see `variants`")
-    own = "default: the variant's own"
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
-    parser.add_argument("--ar-iterations", type=int, help=f"rounds of committing tokens; {own}")
-    parser.add_argument("--flow-steps", type=int, help=f"from noise to a token; {own}")
-    parser.add_argument("--cfg-scale", type=float, help=f"pull of the prompt, 1 = off; {own}")
-    parser.add_argument("--cfg-schedule", choices=("constant", "linear"), default="constant")
-    parser.add_argument("--temperature", type=float, default=1.0, help="of the noise; default: 1")
-
+    add_sampling_options(parser)
     parser.add_argument(
         "--count", type=int, default=1, help="pictures, seeds counting up; files are OUT-SEED.png"
     )
@@ -56,11 +52,7 @@ def run(options: argparse.Namespace, make_engine: Callable[..., Any]) -> int:
             prompt=options.prompt,
             variant=options.variant,
             seed=options.seed,
-            ar_iterations=options.ar_iterations,
-            flow_steps=options.flow_steps,
-            cfg_scale=options.cfg_scale,
-            cfg_schedule=options.cfg_schedule,
-            temperature=options.temperature,
+            **sampling(options),
             preview_every=1 if options.steps_out else 0,
             preview="auto" if options.steps_out else "off",
             count=options.count,
@@ -110,28 +102,18 @@ def _variant(name: str) -> Variant:
         raise InvalidRequest(error.args[0]) from None
 
 
-def _await(engine: Any) -> None:
-    """Until the variant is loaded, saying what is being done: a download can take minutes."""
-    said = ""
-    while not engine.wait_ready(0.5):
-        message = engine.status().variants[0].message
-        if message != said:
-            _say(message)
-            said = message
-
-
 def _draw(engine: Any, request: GenerationRequest, out: Path, steps_out: Path | None) -> int:
-    _await(engine)
+    wait_until_ready(engine)
     frames: list[tuple[int, Pixels]] = []  # written at the end: encoding here would lose steps
     many = request.count > 1
     for number, job in enumerate(engine.submit_many(request, OWNER), 1):
         end: Finished | None = None
         for event in job.events():
             if isinstance(event, Queued) and event.position:
-                _say(f"waiting, {event.position} before this one")
+                say(f"waiting, {event.position} before this one")
             elif isinstance(event, Step):
                 of = f"picture {number}/{request.count}, " if many else ""
-                _say(f"{of}step {event.index}/{event.total}")
+                say(f"{of}step {event.index}/{event.total}")
                 if event.preview is not None:
                     frames.append((event.index, event.preview))
             elif isinstance(event, Failed):
@@ -147,7 +129,7 @@ def _draw(engine: Any, request: GenerationRequest, out: Path, steps_out: Path | 
             _write(end, file, frames, steps_out)
         except OSError as error:
             return _fail(f"The picture could not be written: {error}.")
-        _say("")
+        say("")
         print(f"{file}: seed {end.seed}, {end.steps} steps, {end.timings.total_ms:.0f} ms")
     if steps_out is not None:
         print(f"{steps_out}: {len(frames)} of {end.steps} steps' frames")
@@ -169,12 +151,7 @@ def _write(
         name.write_bytes(png(pixels, {**end.settings, "step": index}))
 
 
-def _say(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-
-
 def _fail(message: str) -> int:
-    _say("")
+    say("")
     print(message, file=sys.stderr)
     return 1
