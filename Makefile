@@ -88,13 +88,21 @@ AE_STEPS ?= 7446
 SCENES ?= 28000
 AR_STEPS ?= 4319
 JOINT_STEPS ?= 1766
+E_STEPS ?= 3000
+PAIRS ?= 3000
+PREVIEW_STEPS ?= 4000
+DIST_STEPS ?= 600
 
 pocket: $(DEV_READY) fonts
 	$(PY) -m training.autoencoder --steps $(AE_STEPS)
 	$(PY) -m training.latents --count $(SCENES)
+	$(PY) -m training.preview --steps $(PREVIEW_STEPS)
 	$(PY) -m training.generator --variant pocket-ar --steps $(AR_STEPS)
 	$(PY) -m training.generator --variant pocket-ar-joint --steps $(JOINT_STEPS) \
 		--encoder-from runs/pocket-ar --start-from runs/pocket-ar
+	$(PY) -m training.generator --variant pocket-e --steps $(E_STEPS) \
+		--encoder-from runs/pocket-ar --start-from runs/pocket-ar
+	$(PY) -m training.distill --pairs $(PAIRS) --steps $(DIST_STEPS)
 	$(PY) -m training.export --runs runs --out assets/pocket
 
 pocket-smoke: $(DEV_READY) fonts
@@ -102,12 +110,23 @@ pocket-smoke: $(DEV_READY) fonts
 	$(PY) -m training.autoencoder --out $$runs/autoencoder --minutes $(SMOKE_MINUTES); \
 	$(PY) -m training.latents --autoencoder $$runs/autoencoder --out $$runs/latents.pt \
 		--count 1024; \
+	$(PY) -m training.preview --autoencoder $$runs/autoencoder --latents $$runs/latents.pt \
+		--pictures 200 --steps 200 --out $$runs/preview; \
 	$(PY) -m training.generator --variant pocket-ar --minutes $(SMOKE_MINUTES) \
 		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt --out $$runs/pocket-ar; \
 	$(PY) -m training.generator --variant pocket-ar-joint --minutes $(SMOKE_MINUTES) \
 		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt \
 		--encoder-from $$runs/pocket-ar --start-from $$runs/pocket-ar \
 		--out $$runs/pocket-ar-joint; \
+	$(PY) -m training.generator --variant pocket-e --minutes $(SMOKE_MINUTES) \
+		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt \
+		--encoder-from $$runs/pocket-ar --start-from $$runs/pocket-ar --out $$runs/pocket-e; \
+	$(PY) -m training.distill --teacher $$runs/pocket-e --autoencoder $$runs/autoencoder \
+		--latents $$runs/latents.pt --out $$runs/pocket-e-dist --pairs 64 \
+		--minutes $(SMOKE_MINUTES); \
+	$(PY) -m training.adversarial --variant pocket-ar --start-from $$runs/pocket-ar \
+		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt --steps 20 \
+		--out $$runs/adversarial; \
 	$(PY) -m training.export --runs $$runs --out $$runs/assets; \
 	$(PY) -m training.evaluate --pocket $$runs/assets --per-skill 2
 

@@ -11,6 +11,8 @@ can then be described from any thread.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -56,9 +58,13 @@ class Conditioning:
             if info is None:
                 unknown = loaded.text.unknown_words(prompt)
                 nearest = (near for word in unknown for near in loaded.text.nearest_words(word))
+                tokens, limit = loaded.text.count_tokens(prompt), loaded.text.max_tokens
                 info = PromptInfo(
-                    tokens=loaded.text.count_tokens(prompt),
-                    limit=loaded.text.max_tokens,
+                    tokens=tokens,
+                    limit=limit,
+                    unread=_beyond(prompt, limit, loaded.text.count_tokens)
+                    if tokens > limit
+                    else "",
                     unknown=tuple(unknown),
                     nearest=tuple(dict.fromkeys(nearest))[:6],
                 )
@@ -86,3 +92,13 @@ class Conditioning:
             else:
                 self._rows.put((encoder, prompt), rows)
         return rows
+
+
+def _beyond(prompt: str, limit: int, count_tokens: Callable[[str], int]) -> str:
+    """The words at the prompt's end that do not fit into `limit` tokens (a word cut in two counts
+    as one of them). A prompt of n words is counted log n times."""
+    words = prompt.split()
+    read = bisect_right(
+        range(1, len(words)), limit, key=lambda n: count_tokens(" ".join(words[:n]))
+    )
+    return " ".join(words[read:])

@@ -52,6 +52,7 @@ class Step:
     preview: Pixels | None
     preview_kind: Literal["decoder", "linear"] | None
     timings: Timings
+    noise: float | None = None  # of a diffusion, 1 to 0
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from models.preview import PreviewDecoder
+
 _RIDGE = 1e-3  # of the features' mean power
 _LEARN_PICTURES = 48  # pictures after which the map has learnt enough
 NEUTRAL = 0.5  # grey level of what is not there yet
@@ -89,6 +91,22 @@ class LinearPreview:
         if shown is not None:
             patches = torch.where(shown[:, None], patches, NEUTRAL)
         return F.pixel_shuffle(patches, self.patch).clamp(0, 1)
+
+
+class TrainedPreview:
+    """A small decoder that was trained beforehand, in the linear map's place."""
+
+    ready, learning = True, False
+
+    def __init__(self, decoder: PreviewDecoder) -> None:
+        self._decoder = decoder
+
+    def learn(self, latents: Tensor, pixels: Tensor) -> None:
+        """It has learnt already."""
+
+    def render(self, latents: Tensor, shown: Tensor | None = None) -> Tensor:
+        """As `LinearPreview.render`, at the decoder's own size."""
+        return veil(self._decoder(latents, shown).float().clamp(0, 1), shown)
 
 
 def _rows(columns: Tensor) -> Tensor:

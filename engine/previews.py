@@ -1,7 +1,8 @@
 """Previews: which kind is worth its time, and making them.
 
 A preview may take a set share of its picture's device time, counted per picture. Within it the
-real decoder is preferred, then the linear map; where not even that fits at every step, previews
+real decoder is preferred, then the cheap way (a linear map, or a small decoder where the
+autoencoder comes with one); where not even that fits at every step, previews
 thin out. There is none at the last step, where the picture itself follows at once.
 """
 
@@ -19,7 +20,7 @@ from torch import Tensor
 from engine.clock import Clock
 from engine.events import Pixels
 from engine.limits import EngineLimits
-from engine.linear import LinearPreview, practice_pictures, veil
+from engine.linear import LinearPreview, TrainedPreview, practice_pictures, veil
 from engine.requests import PreviewMode
 from models.contracts import LoadedVariant
 from models.pixels import to_pixels
@@ -76,7 +77,7 @@ class Previews:
     def __init__(self, limits: EngineLimits, clock: Clock) -> None:
         self._limits = limits
         self._clock = clock
-        self._maps: dict[str, LinearPreview] = {}
+        self._maps: dict[str, LinearPreview | TrainedPreview] = {}
         self._pending: deque[tuple[LoadedVariant, Tensor, Tensor]] = deque(maxlen=_PENDING)
 
     def costs(self, variant_id: str, autoencoder: str) -> tuple[float | None, float | None]:
@@ -151,14 +152,21 @@ class Previews:
         variant = loaded.variant
         known = self._maps.get(variant.autoencoder)
         if known is None:
-            known = self._maps[variant.autoencoder] = LinearPreview(
-                channels=latents.shape[1],
-                pixels_per_token=pixels.shape[-1] // latents.shape[-1],
-                resolution=variant.resolution,
-                limit=self._limits.preview_pixels,
-            )
+            known = self._maps[variant.autoencoder] = self._cheap(loaded, latents, pixels)
         known.learn(latents, pixels)
         return known.learning
+
+    def _cheap(
+        self, loaded: LoadedVariant, latents: Tensor, pixels: Tensor
+    ) -> LinearPreview | TrainedPreview:
+        if loaded.preview is not None:
+            return TrainedPreview(loaded.preview)
+        return LinearPreview(
+            channels=latents.shape[1],
+            pixels_per_token=pixels.shape[-1] // latents.shape[-1],
+            resolution=loaded.variant.resolution,
+            limit=self._limits.preview_pixels,
+        )
 
 
 def _sized(pixels: Tensor, resolution: int, limit: int) -> Tensor:

@@ -68,6 +68,7 @@ class Reporter:
                 preview=preview,
                 preview_kind=kinds[ticket] if preview is not None else None,
                 timings=timings(ticket),
+                noise=loaded.sampler.noise_level(ticket.state),
             )
             self._desk.publish(ticket, step)
 

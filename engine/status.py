@@ -93,6 +93,7 @@ class PromptInfo:
     limit: int | None = None
     unknown: tuple[str, ...] = ()
     nearest: tuple[str, ...] = ()  # known words to try in place of the unknown ones
+    unread: str = ""  # the end of the prompt that does not fit
 
     @property
     def truncated(self) -> bool:

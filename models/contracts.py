@@ -17,6 +17,7 @@ from models.catalogue import Variant
 
 if TYPE_CHECKING:  # they build on the settings below
     from models.given import Given
+    from models.preview import PreviewDecoder
     from models.trajectory import Trajectory
 
 CfgSchedule = Literal["constant", "linear"]
@@ -112,6 +113,10 @@ class Sampler(Protocol):
         None for samplers without tokens (diffusion).
         """
 
+    def noise_level(self, state: Any) -> float | None:
+        """How much of the whole picture is still noise, 1 to 0; None where tokens are committed
+        one after the other instead."""
+
 
 class TextEncoder(Protocol):
     """Prompts to the rows an image model reads."""
@@ -157,6 +162,7 @@ class LoadedVariant:
     weights: WeightState
     own: tuple[nn.Module, ...]  # what this variant alone holds: backbone and heads
     shared: tuple[tuple[str, nn.Module], ...] = ()  # (name, part) several variants may hold
+    preview: PreviewDecoder | None = None  # of the autoencoder, where somebody trained one
 
     @property
     def memory_bytes(self) -> int:

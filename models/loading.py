@@ -25,8 +25,10 @@ from models.nitro_ar import (
     NitroAR,
     NitroARConfig,
 )
-from models.nitro_e import NITRO_E_512, NITRO_E_1024, NitroE, NitroEConfig
+from models.nitro_e import NITRO_E_512, NITRO_E_1024, POCKET_E, NitroE, NitroEConfig
+from models.packed import read_packed
 from models.precision import pick_device, pick_dtype
+from models.preview import PreviewDecoder, read_preview
 from models.published import DC_AE_F32C32, LLAMA_32_1B
 from models.samplers.diffusion import DiffusionSampler
 from models.samplers.joint import JointSampler
@@ -45,6 +47,8 @@ _log = logging.getLogger(__name__)
 CONFIGS: dict[str, NitroARConfig | NitroEConfig] = {
     "pocket-ar": POCKET_AR,
     "pocket-ar-joint": POCKET_AR_JOINT,
+    "pocket-e": POCKET_E,
+    "pocket-e-dist": POCKET_E,
     "nitro-ar-gan": NITRO_AR_GAN,
     "nitro-ar-joint-gan": NITRO_AR_JOINT_GAN,
     "nitro-e": NITRO_E_512,
@@ -106,7 +110,16 @@ class Loader:
                 (f"text encoder {variant.text_encoder}", text.model),
                 (f"autoencoder {variant.autoencoder}", autoencoder.model),
             ),
+            preview=self._preview(variant, autoencoder),
         )
+
+    def _preview(self, variant: Variant, autoencoder: DCAutoencoder) -> PreviewDecoder | None:
+        if not variant.embedded:
+            return None
+        channels = autoencoder.model.config.latent_channels
+        patch = variant.resolution // variant.grid
+        decoder = read_preview(self.sources.pocket / "autoencoder", channels, patch)
+        return None if decoder is None else decoder.to(self.device)
 
     def weight_state(self, variant: Variant) -> WeightState:
         if variant.embedded:
@@ -126,7 +139,8 @@ class Loader:
         else:
             file = weights_file(variant, self.sources, progress)
             progress(0.5, f"reading {file.name}")
-            tensors = read_weights(file, expected)
+            read = read_packed if variant.embedded else read_weights
+            tensors = read(file, expected)
             if variant.lora_folder:
                 progress(0.55, f"merging {variant.lora_folder}")
                 tensors = merge_lora(tensors, lora_folder(variant, self.sources, progress))

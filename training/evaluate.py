@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from models.catalogue import Variant
 from models.contracts import LoadedVariant, SampleSettings
 from models.loading import Loader
 from models.sources import Sources
@@ -79,12 +80,26 @@ def _labels(items: tuple) -> list[tuple[str, str]]:  # type: ignore[type-arg]
     return sorted((item.name, item.tint or "") for item in items)
 
 
+@dataclass(frozen=True)
+class Steps:
+    """How a variant is sampled."""
+
+    ar_iterations: int
+    flow_steps: int
+    cfg_scale: float
+
+    @classmethod
+    def of(cls, variant: Variant) -> Steps:
+        """A variant's defaults."""
+        return cls(variant.ar_iterations.default, variant.flow_steps.default, variant.cfg_scale)
+
+
 @torch.inference_mode()
 def draw(
-    loaded: LoadedVariant, asked: list[Question], cfg_scale: float | None = None, batch: int = 30
+    loaded: LoadedVariant, asked: list[Question], steps: Steps | None = None, batch: int = 30
 ) -> list[NDArray[np.float32]]:
-    """Pictures of the prompts at the variant's default settings, RGB in 0..1."""
-    sampler, variant = loaded.sampler, loaded.variant
+    """Pictures of the prompts, RGB in 0..1; at the variant's default settings, if no others."""
+    sampler, steps = loaded.sampler, steps or Steps.of(loaded.variant)
     empty = sampler.prompt_context(loaded.text.encode([""])[0])
     pictures = []
     for first in range(0, len(asked), batch):
@@ -92,10 +107,7 @@ def draw(
         states = [
             sampler.start(
                 SampleSettings(
-                    question.seed,
-                    variant.ar_iterations.default,
-                    variant.flow_steps.default,
-                    cfg_scale or variant.cfg_scale,
+                    question.seed, steps.ar_iterations, steps.flow_steps, steps.cfg_scale
                 ),
                 sampler.prompt_context(rows),
                 empty,
@@ -112,11 +124,11 @@ def draw(
 
 
 def evaluate(
-    loaded: LoadedVariant, detector: Detector, per_skill: int, cfg_scale: float | None = None
+    loaded: LoadedVariant, detector: Detector, per_skill: int, steps: Steps | None = None
 ) -> dict[str, float]:
     """Share of right pictures by skill, and their mean as "overall"."""
     asked = questions(per_skill)
-    pictures = draw(loaded, asked, cfg_scale)
+    pictures = draw(loaded, asked, steps)
     right = dict.fromkeys(SKILLS, 0)
     for question, picture in zip(asked, pictures, strict=True):
         right[question.scene.skill] += is_right(question, detector.find(picture))
@@ -137,7 +149,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--variants", default="pocket-ar,pocket-ar-joint")
     parser.add_argument("--per-skill", type=int, default=PER_SKILL)
-    parser.add_argument("--cfg-scale", type=float, help="default: the variant's own")
+    default = "default: the variant's own"
+    parser.add_argument("--ar-iterations", type=int, help=default)
+    parser.add_argument("--flow-steps", type=int, help=default)
+    parser.add_argument("--cfg-scale", type=float, help=default)
     parser.add_argument("--pocket", type=Path, help="folder of weights, if not the shipped ones")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -145,7 +160,14 @@ def main() -> None:
     loader, detector, results = Loader(sources), Detector(), {}
     for name in args.variants.split(","):
         begin = time.monotonic()
-        results[name] = evaluate(loader.load(name), detector, args.per_skill, args.cfg_scale)
+        loaded = loader.load(name)
+        own = Steps.of(loaded.variant)
+        steps = Steps(
+            args.ar_iterations or own.ar_iterations,
+            args.flow_steps or own.flow_steps,
+            args.cfg_scale or own.cfg_scale,
+        )
+        results[name] = evaluate(loaded, detector, args.per_skill, steps)
         print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
     print(table(results))
     if args.json:

@@ -1,7 +1,8 @@
-"""Last stage: the averaged weights of finished runs as the product's files, in half precision.
+"""Last stage: the averaged weights of finished runs as the product's files.
 
-The files have the official layout: a safetensors file per variant, a transformers folder for the
-text encoder, a diffusers folder for the autoencoder.
+The files have the official layout: a safetensors file per variant (in 8 bits, see
+`models.packed`), a transformers folder for the text encoder, a diffusers folder for the
+autoencoder (these two in half precision).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from pathlib import Path
 from diffusers import AutoencoderDC
 from safetensors.torch import save_file
 
+from models.packed import pack
+from models.preview import FILE as PREVIEW_FILE
 from training.autoencoder import CONFIG
 from training.families import families
 from training.latents import LatentSet
@@ -25,6 +28,11 @@ def export_autoencoder(run: Path, scale: float, out: Path) -> None:
     model = AutoencoderDC(**CONFIG, scaling_factor=scale)
     model.load_state_dict(averaged(run))
     model.half().save_pretrained(out / "autoencoder")
+
+
+def export_preview(run: Path, out: Path) -> None:
+    (out / "autoencoder").mkdir(exist_ok=True)
+    save_file(pack(averaged(run)), out / "autoencoder" / PREVIEW_FILE)
 
 
 def export_text_encoder(run: Path, out: Path) -> None:
@@ -41,11 +49,11 @@ def export_text_encoder(run: Path, out: Path) -> None:
 def export_variant(run: Path, out: Path) -> None:
     prefix = "model."
     tensors = {
-        name.removeprefix(prefix): tensor.half().contiguous()
+        name.removeprefix(prefix): tensor
         for name, tensor in averaged(run).items()
         if name.startswith(prefix)
     }
-    save_file(tensors, out / f"{run.name}.safetensors")
+    save_file(pack(tensors), out / f"{run.name}.safetensors")
 
 
 def main() -> None:
@@ -53,10 +61,15 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--out", type=Path, default=Path("assets/pocket"))
     args = parser.parse_args()
+    links = [path for path in (args.out, *args.out.glob("*")) if path.is_symlink()]
+    if links:
+        parser.error(f"{links[0]} is a link; what it leads to would be overwritten. Use a folder.")
     args.out.mkdir(parents=True, exist_ok=True)
     export_autoencoder(
         args.runs / "autoencoder", LatentSet.load(args.runs / "latents.pt").scale, args.out
     )
+    if (args.runs / "preview" / "checkpoint.pt").exists():
+        export_preview(args.runs / "preview", args.out)
     export_text_encoder(args.runs / "pocket-ar", args.out)
     for name in families():
         if (args.runs / name / "checkpoint.pt").exists():

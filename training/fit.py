@@ -106,6 +106,7 @@ class Sheets:
         self.decoder = load_autoencoder(autoencoder).decoder
 
     @torch.inference_mode()
+    @torch.compiler.set_stance("force_eager")  # a sampler's many shapes are not worth compiling
     def draw(self, run: Run, trainee: Trainee, average: Average, name: str) -> None:
         current = {n: v.clone() for n, v in trainee.state_dict().items()}
         trainee.load_state_dict(average.state)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import gradio as gr
@@ -83,20 +83,14 @@ class Fallback:
                 "fork_of": fork_of,
                 "fork_step": fork_step,
             }
-            try:
-                http, owner = self._admit(request)
-                given = {name: value for name, value in values.items() if value is not None}
-                wanted = GenerationRequest.from_dict(given).resolved()
-                self._guard.pace(http, owner, wanted.count)
-                jobs = await self._desk.submit(owner, [("live", wanted)])
-            except (Refusal, InvalidRequest) as error:
-                raise gr.Error(str(error), print_exception=False) from None
+            given = {name: value for name, value in values.items() if value is not None}
+            jobs, owner = await self.ask(request, [("live", given)])
             async for answer in self._answers(jobs, owner):
                 yield answer
 
         return generate
 
-    def _admit(self, request: gr.Request) -> tuple[Request, str]:
+    def admit(self, request: gr.Request) -> tuple[Request, str]:
         """The page's owner id if it sent one; else a caller of its own per Gradio session."""
         http: Request = request.request  # type: ignore[assignment]
         self._guard.check_origin(http)
@@ -105,6 +99,25 @@ class Fallback:
             return http, self._guard.sessions.owner(http)
         except Refusal:
             return http, f"api:{request.session_hash or secrets.token_hex(16)}"
+
+    async def ask(
+        self, request: gr.Request, wanted: list[tuple[str, dict[str, Any]]]
+    ) -> tuple[dict[Place, Any], str]:
+        """Jobs for requests by slot, and their owner. Raises `gr.Error` in words."""
+        try:
+            http, owner = self.admit(request)
+            asked = [
+                (slot, GenerationRequest.from_dict(values).resolved()) for slot, values in wanted
+            ]
+            self._guard.pace(http, owner, sum(each.count for _, each in asked))
+            return await self._desk.submit(owner, asked), owner
+        except (Refusal, InvalidRequest) as error:
+            raise gr.Error(str(error), print_exception=False) from None
+
+    def cancel(self, jobs: Iterable[Any]) -> None:
+        """Stop what has not finished."""
+        for job in jobs:
+            self._desk.cancel(job)
 
     async def _answers(
         self, jobs: dict[Place, Any], owner: str
@@ -116,12 +129,11 @@ class Fallback:
                 async for event in job.stream():
                     if isinstance(event, Finished | Superseded | Failed):
                         del left[place]
-                    yield await self._answer(place, event, owner)
+                    yield await self.answer(place, event, owner)
         finally:
-            for job in left.values():
-                self._desk.cancel(job)
+            self.cancel(left.values())
 
-    async def _answer(self, place: Place, event: Event, owner: str) -> tuple[dict[str, Any], str]:
+    async def answer(self, place: Place, event: Event, owner: str) -> tuple[dict[str, Any], str]:
         header, pixels, quality = describe(event)
         header |= place._asdict()
         if isinstance(event, Finished):

@@ -68,6 +68,7 @@ def describe(event: Event) -> tuple[dict[str, Any], Pixels | None, int]:
                 "total": event.total,
                 "committed": _grid(event.committed),
                 "preview_kind": event.preview_kind,
+                "noise": event.noise,
                 "timings": asdict(event.timings),
             }
             return header, event.preview, STEP_QUALITY

@@ -8,7 +8,6 @@ is shown is decided in one place.
 
 from __future__ import annotations
 
-import html
 import json
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,16 @@ from typing import Any
 import gradio as gr
 
 from engine.requests import MAX_PROMPT_CHARACTERS
-from ui.fallback import Fallback
+from ui.api import Api
 from ui.variants import cards, limits
 
 WEB = Path(__file__).resolve().parent.parent / "assets" / "web"
-SCRIPTS = ("stream.js", "canvas.js", "settings.js", "report.js", "live.js", "panel.js")
+SCRIPTS = (
+    "stream.js", "canvas.js", "settings.js", "report.js", "base.js", "runs.js", "live.js",
+    "film.js", "undo.js", "paint.js", "pad.js", "share.js", "history.js", "keys.js", "pane.js", "versus.js",
+    "compare.js", "axes.js", "grid.js", "pages.js", "panel.js",
+)  # fmt: skip
 TITLE = "Nitro Canvas"
-EXAMPLES = (
-    "a fox on a blue background",
-    "a tiger on a green background",
-    "three bananas on a purple background",
-    "a rocket on black",
-)
 
 
 def head(engine: Any) -> str:
@@ -50,7 +47,7 @@ def head(engine: Any) -> str:
 # The settings in the order in which the page's script gets them.
 CONTROLS = (
     "variant", "ar_iterations", "flow_steps", "cfg_scale", "cfg_schedule", "temperature",
-    "seed", "lock", "auto", "preview_every",
+    "seed", "lock", "auto", "draft", "preview_every",
 )  # fmt: skip
 
 
@@ -66,11 +63,12 @@ def _defaults(variants: list[dict[str, Any]]) -> dict[str, Any]:
         "seed": 0,
         "lock": False,
         "auto": True,
+        "draft": True,
         "preview_every": 1,
     }
 
 
-def build(engine: Any, fallback: Fallback) -> gr.Blocks:
+def build(engine: Any, api: Api) -> gr.Blocks:
     """The page for an engine. Launch it with `ui.serve`."""
     variants = cards(engine)
     start = _defaults(variants)
@@ -87,8 +85,10 @@ def build(engine: Any, fallback: Fallback) -> gr.Blocks:
             with gr.Column(scale=4, min_width=300, elem_id="nc-panel"):
                 prompt, generate, stop = _prompt()
                 controls, dice = _settings(variants, start)
+        for name in ("compare", "grid"):
+            gr.HTML(html_template=_web(f"{name}.html"), js_on_load=None, elem_id=f"nc-{name}")
         _wire(page, stage, prompt, controls, (generate, stop, dice))
-        fallback.register()
+        api.register()
     return page
 
 
@@ -107,9 +107,8 @@ def _prompt() -> tuple[gr.Textbox, gr.Button, gr.Button]:
         "a new line, Escape stops.</p>",
         js_on_load=None,
     )
-    chips = "".join(f'<button type="button">{html.escape(text)}</button>' for text in EXAMPLES)
-    gr.HTML(
-        html_template=f'<div class="nc-examples" role="group" aria-label="Examples">{chips}</div>',
+    gr.HTML(  # filled by the page's script, as they follow the variant
+        html_template='<div class="nc-examples" role="group" aria-label="Examples"></div>',
         js_on_load=None,
     )
     with gr.Row(elem_id="nc-actions"):
@@ -187,6 +186,12 @@ def _settings(
             info="Scale of the initial noise; 1 is the model's own",
             elem_id="nc-temperature",
             buttons=[],
+        )
+        controls["draft"] = gr.Checkbox(
+            start["draft"],
+            label="Draft first",
+            info="While you type, a quick draft where the picture itself takes longer",
+            elem_id="nc-draft",
         )
         controls["preview_every"] = gr.Slider(
             0,

@@ -8,6 +8,7 @@ import gradio as gr
 from fastapi import FastAPI
 
 from ui import page as live
+from ui.api import Api
 from ui.fallback import Fallback
 from ui.frontdesk import FrontDesk
 from ui.guard import Guard
@@ -44,7 +45,7 @@ def serve(
     guard, results, desk = guard or Guard(), ResultStore(), FrontDesk(engine)
     routes = CanvasRoutes(engine, guard, results, desk).routes()
     routes += UploadRoutes(engine, guard).routes()
-    page = live.build(engine, Fallback(guard, results, desk))
+    page = live.build(engine, Api(engine, Fallback(guard, results, desk)))
     page.queue(default_concurrency_limit=None)
     app, address, _ = page.launch(
         server_name=host,

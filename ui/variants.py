@@ -16,6 +16,19 @@ from engine.requests import (
     TEMPERATURE_RANGE,
 )
 
+POCKET_EXAMPLES = (
+    "a fox on a blue background",
+    "a cat left of a dog",
+    "three bananas on a purple background",
+    "a rocket on black",
+)
+EXAMPLES = (
+    "a red fox in fresh snow, morning light",
+    "a glass teapot with jasmine flowers, studio photograph",
+    "a lighthouse on a cliff in a storm, oil painting",
+    "a bowl of ramen seen from above",
+)
+
 
 def cards(engine: Any) -> list[dict[str, Any]]:
     """One card per variant served: catalogue entry, state, weights, message."""
@@ -37,9 +50,11 @@ def _card(variant: Any, entry: Any) -> dict[str, Any]:
         "flow_steps": asdict(variant.flow_steps),
         "cfg_scale": {"default": variant.cfg_scale, "low": CFG_RANGE[0], "high": CFG_RANGE[1]},
         "embedded": variant.embedded,
+        "examples": list(POCKET_EXAMPLES if variant.embedded else EXAMPLES),
         "parameters_m": variant.parameters_m,
         "licence": variant.licence,
         "published": [asdict(figure) for figure in variant.published],
+        "memory_mb": round(entry.memory_bytes / 1e6, 1),
         "state": entry.state,
         "message": entry.message,
         "progress": round(entry.progress, 3),
@@ -86,4 +101,5 @@ def describe_prompt(engine: Any, variant: str, prompt: str) -> dict[str, Any]:
         "unknown": list(facts.unknown),
         "nearest": list(facts.nearest),
         "truncated": facts.truncated,
+        "unread": facts.unread,
     }

@@ -1,5 +1,6 @@
 /* The picture: newest frame wins, nothing is ever blanked between two frames. Above it a second
-   canvas shows the token grid: cells committed in this step outlined, masked ones dimmed. */
+   canvas shows the token grid: cells committed in this step outlined, masked ones dimmed, and on
+   request all of them coloured by the step that committed them. */
 "use strict";
 window.nitro = window.nitro || {};
 
@@ -14,8 +15,11 @@ window.nitro = window.nitro || {};
       this.epoch = 0; // frames of an older epoch are not shown any more
       this.decoding = false;
       this.grid = null;
-      this.step = 0;
+      this.step = null; // of the grid; null = of a finished picture
+      this.total = 0;
       this.overlayOn = true;
+      this.heatOn = false;
+      this.draftOf = null; // the prompt whose draft is on the canvas
       this.finished = null; // the last finished picture, to return to after a stop
     }
 
@@ -57,6 +61,12 @@ window.nitro = window.nitro || {};
       this.painted += 1;
     }
 
+    /* A step of the finished picture, looked at again; `restoreFinished` goes back. */
+    peek(source, grid, step, total) {
+      this.draw(source);
+      this.setGrid(grid, step, total);
+    }
+
     /* Frames of an aborted generation that are still being decoded are not shown. */
     drop() {
       this.waiting = null;
@@ -73,19 +83,28 @@ window.nitro = window.nitro || {};
 
     restoreFinished() {
       this.drop();
-      this.setGrid(null, 0);
+      this.setGrid(null, null, 0);
       if (this.finished) this.draw(this.finished);
       return Boolean(this.finished);
     }
 
-    setOverlay(on) {
-      this.overlayOn = on;
+    /* Another finished picture, an older one for example. */
+    setFinished(source) {
+      this.drop();
+      this.draw(source);
+      this.keepFinished();
+    }
+
+    setOverlay({ tokens = this.overlayOn, heat = this.heatOn }) {
+      this.overlayOn = tokens;
+      this.heatOn = heat;
       this.drawOverlay();
     }
 
-    setGrid(grid, step) {
+    setGrid(grid, step, total) {
       this.grid = grid;
       this.step = step;
+      this.total = total;
       this.drawOverlay();
     }
 
@@ -95,22 +114,36 @@ window.nitro = window.nitro || {};
       if (canvas.width !== side) canvas.width = canvas.height = side;
       const context = canvas.getContext("2d");
       context.clearRect(0, 0, side, side);
-      if (!this.overlayOn || !this.grid) return;
-      const rows = this.grid.length;
-      const columns = this.grid[0].length;
-      const [w, h] = [side / columns, side / rows];
+      if (!this.grid) return;
+      const cell = side / this.grid.length;
+      if (this.heatOn) this.drawHeat(context, cell);
+      if (this.overlayOn && this.step !== null) this.drawStep(context, cell, side);
+    }
+
+    /* Dark blue for the first committed, over red to light yellow for the last. */
+    drawHeat(context, cell) {
+      const last = Math.max(1, this.total);
+      this.grid.forEach((row, y) => row.forEach((at, x) => {
+        if (at < 1) return; // masked still, or kept from the picture it began with
+        const share = at / last;
+        context.fillStyle = `hsl(${250 - 200 * share} 90% ${25 + 50 * share}% / 62%)`;
+        context.fillRect(x * cell, y * cell, cell, cell);
+      }));
+    }
+
+    drawStep(context, cell, side) {
       const line = Math.max(1.5, side / 320);
       const style = getComputedStyle(this.root);
       context.fillStyle = style.getPropertyValue("--nc-masked");
       const pens = [[style.getPropertyValue("--nc-committed-edge"), 2.4 * line],
         [style.getPropertyValue("--nc-committed"), line]]; // visible on any colour
       this.grid.forEach((row, y) => row.forEach((at, x) => {
-        if (at === 0) {
-          context.fillRect(x * w + line / 2, y * h + line / 2, w - line, h - line);
+        if (at === 0 || at > this.step) {
+          context.fillRect(x * cell + line / 2, y * cell + line / 2, cell - line, cell - line);
         } else if (at === this.step) {
           context.beginPath();
-          context.roundRect(x * w + 1.5 * line, y * h + 1.5 * line, w - 3 * line, h - 3 * line,
-            line * 2);
+          context.roundRect(x * cell + 1.5 * line, y * cell + 1.5 * line, cell - 3 * line,
+            cell - 3 * line, line * 2);
           for (const [colour, width] of pens) {
             context.strokeStyle = colour;
             context.lineWidth = width;

@@ -18,6 +18,9 @@ window.nitro = window.nitro || {};
   nitro.mount = function (root, trigger) {
     stage = new nitro.Stage(root.querySelector(".nc-stage"));
     nitro.stage = stage;
+    nitro.film = new nitro.Film(stage);
+    nitro.paint = new nitro.Paint(stage);
+    nitro.pad = new nitro.Pad(stage);
     nitro.trigger = trigger;
     begin();
   };
@@ -33,14 +36,20 @@ window.nitro = window.nitro || {};
     if (!promptBox() || !find("#nc-variant input")) return void setTimeout(begin, 30);
     begun = true;
     nitro.startLive(stage, promptBox);
+    const link = nitro.readLink();
     const kept = nitro.restore();
-    if (kept.prompt) nitro.pushPrompt(kept.prompt);
-    overlay(kept.overlay !== false);
+    if (link) nitro.applySettings(link);
+    else if (kept.prompt) nitro.pushPrompt(kept.prompt);
+    overlay({ tokens: kept.overlay !== false, heat: Boolean(kept.heat) });
+    stage.root.querySelector(".nc-strength").value = kept.strength ?? 0.6;
     listen();
+    nitro.openHistory(stage.root);
+    nitro.openPages();
+    nitro.onFinished = (result) => { nitro.mark(); nitro.keepInHistory(result); };
     nitro.onVariant();
     followStatus();
     stage.root.dataset.ready = "yes";
-    if (kept.prompt) {
+    if (link || kept.prompt) {
       setTimeout(() => { hint(); nitro.schedule(); }, 100);
     }
   }
@@ -61,45 +70,54 @@ window.nitro = window.nitro || {};
     document.addEventListener("keypress", (event) => {  // Gradio would submit and eat the line
       if (event.target === box && event.key === "Enter" && event.shiftKey) event.stopPropagation();
     }, true);
-    document.addEventListener("keydown", (event) => {
-      if (event.isComposing) return;
-      if (event.key === "Escape") nitro.stop();
-      const writing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-      const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
-      if (!writing && plain && event.key.toLowerCase() === "g") overlay(!stage.overlayOn);
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target !== box) {
-        nitro.generate();
+    nitro.listenToKeys(box);
+    const press = (name, act) => stage.root.querySelector(name).addEventListener("click", act);
+    press(".nc-toggle", () => {
+      overlay({ tokens: !stage.overlayOn });
+      if (stage.overlayOn && stage.step === null) {
+        nitro.say("Tokens are outlined while a picture is being drawn, and on its timeline.", "quiet");
       }
     });
-    stage.root.querySelector(".nc-toggle").addEventListener("click", () => {
-      overlay(!stage.overlayOn);
-      if (stage.overlayOn && !stage.grid) {
-        nitro.say("Tokens are outlined while a picture is being drawn.", "quiet");
+    press(".nc-heat", () => {
+      overlay({ heat: !stage.heatOn });
+      if (stage.heatOn && !stage.grid && stage.finished) {
+        nitro.say("This model draws the whole picture at once: its tokens have no order.", "quiet");
       }
     });
-    stage.root.querySelector(".nc-save").addEventListener("click", () => nitro.save());
+    press(".nc-save", () => nitro.save());
+    press(".nc-link", () => nitro.copyLink());
+    press(".nc-undo", () => nitro.again(false));
+    press(".nc-redo", () => nitro.again(true));
+    press(".nc-unbase", () => { nitro.setBase(null); nitro.schedule(); });
+    stage.root.querySelectorAll("[data-choose]").forEach((button) => {
+      button.addEventListener("click", () => nitro.setMode(button.dataset.choose));
+    });
+    find(".nc-ask").addEventListener("click", () => nitro.help());
     find(".nc-theme").addEventListener("click", switchTheme);
     find(".nc-examples").addEventListener("click", (event) => {
       const chip = event.target.closest("button");
       if (!chip) return;
       nitro.pushPrompt(chip.textContent);
-      setTimeout(() => { typed(true); box.focus(); }, 60);
+      typed(true);
+      box.focus();
     });
     window.addEventListener("resize", () => stage.drawOverlay());
   }
 
   function typed(now) {
     nitro.remember({ prompt: promptBox().value });
-    if (now) nitro.run(true);
+    if (now) nitro.run();
     else nitro.schedule();
     clearTimeout(hintTimer);
     hintTimer = setTimeout(hint, HINT_PAUSE_MS);
   }
 
-  function overlay(on) {
-    stage.setOverlay(on);
-    stage.root.querySelector(".nc-toggle").setAttribute("aria-pressed", String(on));
-    nitro.remember({ overlay: on });
+  function overlay(set) {
+    stage.setOverlay(set);
+    const press = (name, on) => stage.root.querySelector(name).setAttribute("aria-pressed", String(on));
+    press(".nc-toggle", stage.overlayOn);
+    press(".nc-heat", stage.heatOn);
+    nitro.remember({ overlay: stage.overlayOn, heat: stage.heatOn });
   }
 
   function switchTheme() {
@@ -140,7 +158,6 @@ window.nitro = window.nitro || {};
       if (prompt.length >= nitro.config.limits.prompt_characters) {
         parts.push(`${prompt.length.toLocaleString("en")} characters, the most that fit`);
       }
-      if (facts.truncated) parts.push("the end is not read; shorten the prompt");
       if (facts.unknown.length) {
         const name = nitro.card()?.title.split(" ")[0] || "The model";
         const some = facts.unknown.slice(0, 6).join(", ");
@@ -149,6 +166,11 @@ window.nitro = window.nitro || {};
           `${name} doesn’t know: ${some}${facts.unknown.length > 6 ? ", …" : ""}${instead}`);
       }
       line.textContent = parts.join(" · ");
+      if (facts.unread) {
+        const unread = document.createElement("s");
+        unread.textContent = facts.unread;
+        line.append(" · not read any more: ", unread);
+      }
       line.dataset.kind = facts.truncated || facts.unknown.length ? "warn" : "info";
     } catch (error) {
       line.textContent = error.status === 400 ? error.message : "";
@@ -183,6 +205,12 @@ window.nitro = window.nitro || {};
         + `Source: ${card.published[0].source}.`));
     }
     box.replaceChildren(...lines);
+    find(".nc-examples").replaceChildren(...card.examples.map((text) => {
+      const chip = document.createElement("button");
+      chip.type = "button";
+      chip.textContent = text;
+      return chip;
+    }));
     const running = find(".nc-running");
     const kind = card.state !== "ready" ? STATES[card.state] || card.state
       : card.weights === "random" ? "untrained, for measuring speed"
@@ -218,18 +246,30 @@ window.nitro = window.nitro || {};
 
   /* Variants load while the page is already open, and servers are restarted. */
   async function followStatus() {
-    if (!document.hidden) {
-      try {
-        const response = await fetch(nitro.address("canvas/status"));
-        const status = await response.json();
-        if (response.ok && Array.isArray(status.variants)) takeStatus(status);
-      } catch { /* the next run says that the server is gone */ }
-    }
+    if (!document.hidden) await askStatus();
     paintStates();
     const states = nitro.config.variants.map((v) => v.state);
     // what waits while nothing loads was set aside: it waits until somebody asks for it
-    const pause = states.includes("loading") ? 1 : states.includes("waiting") ? 10 : 20;
+    const pause = lost ? 2 : states.includes("loading") ? 1 : states.includes("waiting") ? 10 : 20;
     setTimeout(followStatus, 1000 * pause);
+  }
+
+  let lost = false; // the server, while nothing was drawn; a run says so by itself
+
+  async function askStatus() {
+    try {
+      const response = await fetch(nitro.address("canvas/status"));
+      const status = await response.json();
+      if (!response.ok || !Array.isArray(status.variants)) return;
+      if (lost && !nitro.runs.current) nitro.runs.settle("idle");
+      lost = false;
+      takeStatus(status);
+    } catch {
+      if (nitro.runs.current) return;
+      lost = true;
+      nitro.report.state("offline");
+      nitro.say("The server cannot be reached. Your prompt, settings and pictures are kept.", "error");
+    }
   }
 
   function takeStatus(status) {

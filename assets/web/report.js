@@ -44,19 +44,42 @@ window.nitro = window.nitro || {};
     tell();
   };
 
-  nitro.download = async function (result) {
-    if (!result?.name) return;
+  nitro.slug = (text) =>
+    text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 48) || "picture";
+
+  nitro.downloadBlob = function (blob, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  };
+
+  /* The server's PNG; where it is not kept any more, the picture as it is shown here. */
+  nitro.save = async function () {
+    const { result } = nitro.runs;
+    if (!result || nitro.runs.shown !== result.key) return;
+    const { settings } = result;
+    const name = `${nitro.slug(settings.prompt)}-${settings.seed}.png`;
     try {
-      const response = await nitro.call(`canvas/result/${result.name}.png`);
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(await response.blob());
-      const slug = result.settings.prompt.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 48);
-      link.download = `${slug || "picture"}-${result.settings.seed}.png`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+      if (result.name) {
+        const response = await nitro.call(`canvas/result/${result.name}.png`);
+        return void nitro.downloadBlob(await response.blob(), name);
+      }
     } catch (error) {
-      nitro.say(error.message, "error");
+      if (error.status !== 404) return void nitro.say(error.message, "error");
     }
+    const blob = await new Promise((done) => { nitro.stage.finished.toBlob(done, "image/png"); });
+    nitro.downloadBlob(await nitro.withSettings(blob, settings), name);
+    nitro.say("Saved as it is shown here: the server has not kept the original.");
+  };
+
+  nitro.canSave = function (on) {
+    for (const name of [".nc-save", ".nc-link"]) report.root.querySelector(name).disabled = !on;
+  };
+
+  nitro.reachable = async function () {
+    try { return (await fetch(nitro.address("canvas/status"))).ok; } catch { return false; }
   };
 
   nitro.report = report;

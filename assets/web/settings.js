@@ -13,18 +13,20 @@ window.nitro = window.nitro || {};
   /* Filled by the page: keys in the order of Gradio's inputs, variants' cards, limits. */
   nitro.config = nitro.config || { keys: [], variants: [], limits: {}, defaults: {} };
   nitro.settings = {};
-  let pending = {};
+  const IN_FLIGHT_MS = 1000;
+  let pending = {}; // set from here, not yet reported back by Gradio's controls
+  let pushedAt = 0;
   let restored = false;
 
   const card = (id = nitro.settings.variant) => nitro.config.variants.find((v) => v.id === id);
 
-  function range(key) {
-    return card()?.[key] ?? nitro.config.limits[key];
+  function range(key, variant) {
+    return card(variant)?.[key] ?? nitro.config.limits[key];
   }
 
   /* The value as the variant allows it; says what it changed. */
-  function allowed(key, value, explain) {
-    const limit = WORDS[key] && range(key);
+  function allowed(key, value, explain, variant) {
+    const limit = WORDS[key] && range(key, variant);
     if (!limit || value === undefined) return value;
     if (value === null || value === "" || Number.isNaN(Number(value))) return limit.default;
     let number = Math.min(limit.high, Math.max(limit.low, Number(value)));
@@ -49,32 +51,51 @@ window.nitro = window.nitro || {};
   /* Any control changed. `values` come in the order of config.keys. */
   nitro.controls = function (...values) {
     const before = { ...nitro.settings };
-    nitro.config.keys.forEach((key, i) => { nitro.settings[key] = values[i]; });
+    if (performance.now() - pushedAt > IN_FLIGHT_MS) pending = {};
+    nitro.config.keys.forEach((key, i) => {
+      if (key in pending && pending[key] !== values[i]) return; // how it was before the push
+      delete pending[key];
+      nitro.settings[key] = values[i];
+    });
     if (!restored) return;
     const changed = nitro.config.keys.filter((key) => before[key] !== nitro.settings[key]);
     if (changed.length) nitro.onSettings?.(changed);
+    correct(changed);
     nitro.remember();
   };
+
+  /* A number that is not allowed goes out of its field, and not silently. An emptied field is left
+     alone: somebody is about to type. */
+  function correct(changed) {
+    const wrong = changed.filter((key) => WORDS[key] && typeof nitro.settings[key] === "number"
+      && allowed(key, nitro.settings[key]) !== nitro.settings[key]);
+    if (!wrong.length) return;
+    let words = "";
+    nitro.push(Object.fromEntries(wrong.map((key) =>
+      [key, allowed(key, nitro.settings[key], (text) => { words = text; })])));
+    setTimeout(() => nitro.say(words, "warn"), 0);
+  }
 
   /* Set controls: {seed: 5}. Gradio answers with `merge`, then `controls`. */
   nitro.push = function (values) {
     const changed = Object.keys(values).filter((key) => nitro.settings[key] !== values[key]);
     pending = { ...pending, ...values };
+    pushedAt = performance.now();
     Object.assign(nitro.settings, values);
     nitro.trigger?.("submit");
     if (changed.length) nitro.onSettings?.(changed);
     nitro.remember();
   };
 
+  /* `values` may be those of before an earlier push: what is known here comes first. */
   nitro.merge = function (...values) {
-    const set = pending;
-    pending = {};
-    return nitro.config.keys.map((key, i) => (key in set ? set[key] : values[i]));
+    return nitro.config.keys.map((key, i) => pending[key] ?? nitro.settings[key] ?? values[i]);
   };
 
   let pendingPrompt = null;
   nitro.pushPrompt = function (text) {
     pendingPrompt = text;
+    document.querySelector("#nc-prompt textarea").value = text; // at once; Gradio learns it next
     nitro.trigger?.("select");
   };
   nitro.mergePrompt = (current) => (pendingPrompt === null ? current : pendingPrompt);
@@ -117,5 +138,6 @@ window.nitro = window.nitro || {};
     return out;
   };
 
+  nitro.allowedSetting = (key, value, variant) => allowed(key, value, null, variant);
   nitro.card = card;
 })(window.nitro);

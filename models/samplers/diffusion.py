@@ -174,3 +174,6 @@ class DiffusionSampler:
 
     def committed(self, state: DiffusionState) -> None:
         return None
+
+    def noise_level(self, state: DiffusionState) -> float:
+        return state.sigmas[state.step]

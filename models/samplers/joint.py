@@ -285,6 +285,9 @@ class JointSampler:
         side = self.model.config.grid
         return state.committed_at.unflatten(0, (side, side))
 
+    def noise_level(self, state: JointState) -> None:
+        return None
+
 
 def _by_branch(states: Sequence[JointState]) -> list[PromptContext]:
     """Contexts of all states: the unconditional ones first, then the prompts."""

@@ -223,6 +223,9 @@ class MaskedARSampler:
         side = self.model.config.grid
         return state.committed_at.unflatten(0, (side, side))
 
+    def noise_level(self, state: MaskedARState) -> None:
+        return None
+
 
 def _padded(positions: Tensor, length: int) -> Tensor:
     """Positions repeated from the start up to `length`; the extra rows are never read."""

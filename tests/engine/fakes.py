@@ -142,6 +142,9 @@ class FakeSampler:
     def committed(self, state: FakeState) -> Tensor | None:
         return state.grid
 
+    def noise_level(self, state: FakeState) -> float | None:
+        return None
+
 
 class FakeText:
     """Every word is a token; words with an x are unknown. Fails when two threads count at once."""

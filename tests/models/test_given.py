@@ -148,3 +148,17 @@ def test_the_order_of_an_edit_is_the_pictures_own_restricted() -> None:
 def test_what_cannot_be_drawn_is_refused(free: torch.Tensor, strength: float, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Given(picture(), free, strength)
+
+
+def test_noise_of_a_diffusion_falls_from_one_to_zero_and_tokens_have_none() -> None:
+    for kind in KINDS:
+        sampler = sampler_of(kind)
+        state = sampler.start(settings(), *contexts(sampler))
+        levels = [sampler.noise_level(state)]
+        while state.step < sampler.num_steps(state):
+            sampler.advance([state])
+            levels.append(sampler.noise_level(state))
+        if kind == "diffusion":
+            assert levels[0] == 1.0 and levels[-1] == 0.0 and levels == sorted(set(levels))[::-1]
+        else:
+            assert set(levels) == {None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import urlsplit
 
 from tests.ui.world import is_of
@@ -15,13 +16,14 @@ QUIET = ("Autofocus processing was blocked", "Canvas2D: Multiple readback")
 class Live:
     """A visitor's page, and what went wrong on it."""
 
-    def __init__(self, page, site):
-        self.page, self.site = page, site
+    def __init__(self, page, site, draft: bool = False):
+        """`draft`: as the page comes; without, a slow machine asks for no more than a quick one."""
+        self.page, self.site, self.draft = page, site, draft
         self.complaints: list[str] = []
         self.hosts: set[str] = set()
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+        page.on("request", self._request)
         self.open()
 
     def _console(self, message) -> None:
@@ -29,9 +31,15 @@ class Live:
         if bad and not message.text.startswith(QUIET):
             self.complaints.append(message.text)
 
+    def _request(self, request) -> None:
+        if not request.url.startswith(("blob:", "data:")):  # the page's own memory
+            self.hosts.add(urlsplit(request.url).netloc)
+
     def open(self) -> None:
         self.page.goto(self.site.address)
         self.page.wait_for_selector(f"{STAGE}[data-ready=yes]", timeout=20_000)
+        if not self.draft:
+            self.evaluate("window.nitro.push({ draft: false })")
 
     def type(self, text: str, delay: float = 10) -> None:
         self.page.click(PROMPT)
@@ -40,7 +48,7 @@ class Live:
     def wait(self, state: str = "finished", shown: str | None = None) -> None:
         selector = f'{STAGE}[data-state="{state}"]'
         if shown is not None:
-            selector += f'[data-shown="{shown}"]'
+            selector += f"[data-shown={json.dumps(shown, ensure_ascii=False)}]"
         self.page.wait_for_selector(selector, timeout=10_000)
 
     def evaluate(self, script: str, argument=None):

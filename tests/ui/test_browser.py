@@ -184,6 +184,23 @@ def test_hint_names_what_the_model_does_not_know(live):
     assert re.search(r"6 of 24 tokens · Pocket doesn.t know: spaceship", hint)
 
 
+def test_a_seed_that_is_not_allowed_goes_out_of_its_field(live):
+    live.page.fill("#nc-seed input", "99999999999")
+    live.page.keyboard.press("Tab")
+    live.page.wait_for_function(
+        "document.querySelector('#nc-seed input').value === '4294967295'"
+        " && document.querySelector('.nc-status').textContent.includes('4294967295')"
+    )
+
+
+def test_what_is_not_read_any_more_is_struck_out(live):
+    words = [f"w{n}" for n in range(30)]
+    live.type(" ".join(words), delay=1)
+    live.page.wait_for_selector("#nc-hint-line s")
+    assert "31 of 24 tokens" in live.page.inner_text("#nc-hint-line")
+    assert live.page.inner_text("#nc-hint-line s") == " ".join(words[23:])
+
+
 def test_example_draws(live):
     live.page.click(".nc-examples button >> nth=0")
     live.wait(shown="a fox on a blue background")
@@ -267,7 +284,7 @@ def test_phone(page, site, scheme):
     page.click("#nc-more button")
     page.wait_for_timeout(300)
     wide = live.evaluate(
-        "[...document.querySelectorAll('main *')].filter((e) => e.clientWidth && "
+        "[...document.querySelectorAll('main *:not(.nc-shelf *)')].filter((e) => e.clientWidth && "
         "e.getBoundingClientRect().right > 391).map((e) => e.className || e.id)"
     )
     assert live.evaluate("document.documentElement.scrollWidth") <= 390 and not wide

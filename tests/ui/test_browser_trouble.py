@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -101,8 +102,13 @@ def test_a_restarted_server_is_noticed(live):
     answers["status"] = 500
     live.page.wait_for_event("response", lambda answer: answer.status == 500)
     answers.update(status=200, boot="another")
-    live.page.wait_for_selector(".nc-status[data-kind=warn]")
-    assert "restarted" in live.status() and not live.page.is_enabled(".nc-save")
+    live.page.wait_for_function(
+        "document.querySelector('.nc-status').textContent.includes('restarted')"
+    )
+    with live.page.expect_download() as saved:  # from the page's own memory, settings inside
+        live.page.click(".nc-save")
+    settings = read_settings(Path(saved.value.path()))
+    assert settings["prompt"] == "a fox" and "not kept" in live.status()
     live.complaints = [c for c in live.complaints if "500" not in c]
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import app
 from engine.requests import find_variant
-from tests.ui.world import PageWorld, start
+from tests.ui.world import PageWorld, is_of, start
 from ui.commands import check, serve, variants
 from ui.metadata import read_settings
 
@@ -53,9 +55,38 @@ def test_generate_writes_every_steps_frame(asked, tmp_path):
     assert asked == [(["pocket-ar"], True)]
 
 
+def test_generate_writes_many_pictures_by_seed(asked, tmp_path, capsys):
+    out = str(tmp_path / "fox.png")
+    assert app.main(["generate", "a fox", "--count", "3", "--seed", "7", "--out", out]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"fox-{seed}.png" for seed in (7, 8, 9)
+    ]
+    assert read_settings(tmp_path / "fox-9.png")["seed"] == 9
+
+
+def test_generate_starts_from_a_picture_and_changes_what_is_white(asked, tmp_path):
+    red, half = np.zeros((128, 128, 3), np.uint8), np.zeros((64, 64), np.uint8)
+    red[:, :, 0], half[:, 32:] = 250, 255
+    Image.fromarray(red).save(tmp_path / "red.jpg")
+    Image.fromarray(half).save(tmp_path / "mask.png")
+    arguments = ["generate", "an owl", "--image", str(tmp_path / "red.jpg")]
+    out = tmp_path / "out.png"
+    assert app.main([*arguments, "--mask", str(tmp_path / "mask.png"), "--out", str(out)]) == 0
+    pixels = np.asarray(Image.open(out), dtype=float)
+    assert np.abs(pixels[:, :64].mean((0, 1)) - (250, 0, 0)).max() < 6
+    assert is_of(pixels[:, 64:].mean((0, 1)), "an owl")
+    assert read_settings(out)["free"] == "00001111" * 8
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["x", "--mask", "a.png"], "--image"),
+        (["x", "--image", "/nowhere/a.png"], "could not be read"),
+        (["x", "--image", __file__], "not a picture"),
+        (["x", "--strength", "0.5"], "change a picture"),
+        (["x", "--count", "65"], "Count"),
+        (["x", "--count", "2", "--steps-out", "a"], "one picture"),
         ([""], "empty"),
         (["x" * 100_000], "characters"),
         (["a fox", "--variant", "nope"], "no variant"),

@@ -64,3 +64,30 @@ def test_a_picture_drawn_before_shows_no_times(visit) -> None:
     live.wait(shown="a fox")
     assert "Drawn before" in live.status()
     assert live.page.inner_text("[data-fact=total]") == "kept"
+
+
+def test_four_panes_cost_no_more_than_one_after_the_other(visit) -> None:
+    live = visit
+    live.page.click(".nc-pages a >> text=Compare")
+    live.evaluate(
+        "(() => { const { compare } = nitro; compare.panes = [];"
+        "for (const [variant, steps] of [['pocket-ar', 12], ['pocket-ar', 6],"
+        "['pocket-ar-joint', 6], ['pocket-ar-joint', 3]]) compare.add(variant === 'pocket-ar'"
+        "? { variant, ar_iterations: steps } : { variant, flow_steps: steps }); })()"
+    )
+    live.page.fill(".nc-compare-prompt", "a fox on a blue background")
+    live.page.wait_for_function("nitro.compare.panes.every((pane) => pane.result)")
+    measured = live.evaluate(
+        "(async () => { const { compare } = nitro; const seed = (value) => {"
+        "document.querySelector('.nc-compare-seed').value = value; };"
+        "const all = compare.panes; const solo = []; let together = Infinity;"
+        "for (const round of [1, 2]) { for (const [i, pane] of all.entries()) {"
+        "seed(100 * round + i); compare.panes = [pane]; await compare.draw();"
+        "solo[i] = Math.min(solo[i] ?? Infinity, pane.result.measured.total_ms); }"
+        "compare.panes = all; seed(1000 * round); const began = performance.now();"
+        "await compare.draw(); together = Math.min(together, performance.now() - began); }"
+        "return [solo, together, all.map((pane) => pane.result.measured.first_frame_ms)]; })()"
+    )
+    solo, together, firsts = measured
+    assert together <= 1.25 * sum(solo) + 50  # 50 ms: the request itself
+    assert max(firsts) < together

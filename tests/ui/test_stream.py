@@ -201,6 +201,7 @@ def test_hints_and_status(visitor, site):
     facts = visitor.get("canvas/describe", params={"variant": "pocket-ar", "prompt": "a zebra"})
     assert facts.json() == {
         "tokens": 3, "limit": 24, "unknown": ["zebra"], "nearest": ["horse"], "truncated": False,
+        "unread": "",
     }  # fmt: skip
     assert visitor.get("canvas/describe", params={"variant": "no"}).status_code == 400
     status = httpx.get(f"{site.address}canvas/status").json()
@@ -243,6 +244,26 @@ def test_gradio_client_edits_forks_and_asks_for_many(site):
     stranger = Client(site.address, verbose=False)
     with pytest.raises(Exception, match="not kept here"):
         stranger.predict("a cat", picture=first["picture"], api_name="/generate")
+
+
+def test_gradio_client_compares_and_lists(site):
+    from gradio_client import Client
+
+    client = Client(site.address, verbose=False)
+    cards = client.predict(api_name="/variants")
+    assert [card["id"] for card in cards][:2] == ["pocket-ar", "pocket-ar-joint"]
+    assert client.predict(api_name="/status")["max_batch"] >= 1
+    panes = [{"variant": "pocket-ar", "ar_iterations": 8}, {"variant": "pocket-ar-joint"},
+             {"variant": "pocket-ar", "ar_iterations": 3, "seed": 9}]  # fmt: skip
+    heads = [h for h, _ in client.submit("a fox", panes, seed=4, api_name="/compare")]
+    ends = {head["slot"]: head for head in heads if head["event"] == "finished"}
+    assert [ends[f"pane {n}"]["seed"] for n in (1, 2, 3)] == [4, 4, 9]
+    steps = [head["slot"] for head in heads if head["event"] == "step"]
+    assert steps.index("pane 2") < len(steps) - 1 - steps[::-1].index("pane 1")  # side by side
+    for wrong, words in (([], "1 to"), ([{"variant": "no"}], "no"), (["x"], "dictionary")):
+        with pytest.raises(Exception, match=words):
+            client.predict("a fox", wrong, api_name="/compare")
+    assert site.rests()
 
 
 def test_two_visitors_never_see_each_others_frames(site):

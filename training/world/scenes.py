@@ -128,6 +128,8 @@ def _places(
         # Where nothing is said, two stand side by side as they are named: a model that draws token
         # by token cannot take back a layout it has half decided on.
         side_by_side = relation not in POSITIONS[2:]
+        if relation is None:
+            rng.random()  # once chose the layout; drawn still, so that the evaluation's prompts stay
         spots = [(low, middle), (high, middle)] if side_by_side else [(middle, low), (middle, high)]
         if relation in ("right of", "below"):
             spots.reverse()

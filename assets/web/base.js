@@ -1,0 +1,31 @@
+/* What a run starts from besides the prompt: nothing, a step of a finished picture (a fork), cells
+   of one that may change (a mask), or a sketch. One of these at a time. */
+"use strict";
+window.nitro = window.nitro || {};
+
+(function (nitro) {
+  let base = null;
+
+  /* kind: "fork", "mask" or "sketch". fields: what is added to a request. */
+  nitro.setBase = function (made) {
+    base = made;
+    const line = nitro.stage.root.querySelector(".nc-base");
+    line.hidden = !base?.words;
+    line.firstElementChild.textContent = base?.words || "";
+    nitro.stage.root.dataset.base = base?.kind || "";
+  };
+
+  nitro.base = () => base;
+
+  /* The fields of a request to the chosen variant; a fork the variant cannot take is let go. */
+  nitro.baseFields = function (explain) {
+    if (!base) return {};
+    const card = nitro.card();
+    if (base.kind === "fork" && card && card.geometry !== base.geometry) {
+      explain?.(`${card.title} cannot go on with steps of another kind of model; starting afresh.`);
+      nitro.setBase(null);
+      return {};
+    }
+    return base.fields(card);
+  };
+})(window.nitro);
