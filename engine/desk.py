@@ -31,7 +31,7 @@ class Desk:
     """Thread-safe shell around the scheduler."""
 
     def __init__(self, limits: EngineLimits) -> None:
-        self._changed = threading.Condition()
+        self._changed = threading.Condition()  # re-entrant
         self._scheduler = Scheduler(limits)
         self._counters = Counters()
         self._changes = 0
@@ -186,6 +186,8 @@ class Desk:
             event = end if isinstance(end, Failed) else end(ticket)
             if isinstance(event, Failed):
                 self._counters.failed += 1
+                if event.kind != "error":
+                    self.count(**{f"failed_{event.kind}": 1})
             else:
                 self._counters.finished += 1
             ticket.job.channel.put(event)

@@ -24,6 +24,7 @@ from engine.events import Failed, Pixels, Started, Timings
 from engine.inputs import check_base
 from engine.job import Job
 from engine.limits import EngineLimits
+from engine.measures import Measured, Measures
 from engine.pictures import Pictures
 from engine.pool import Load, Pool, Progress
 from engine.previews import Previews
@@ -67,9 +68,18 @@ class Engine:
             desk, previews, self._results, pictures, clock, limits, where
         )
         variants = [find_variant(name) for name in dict.fromkeys(variant_ids)]
+        self._measures = Measures(variant.id for variant in variants)
         self._pool = Pool(load, variants, where, limits.memory_bytes, desk.poke, self._on_dropped)
         self._worker = Worker(
-            desk, self._pool, self._conditioning, previews, reporter, clock, limits, where
+            desk,
+            self._pool,
+            self._conditioning,
+            previews,
+            reporter,
+            clock,
+            self._measures,
+            limits,
+            where,
         )
         self._worker.start()
         self._pool.start_loading()
@@ -116,7 +126,8 @@ class Engine:
         message = self._pool.failure(request.variant)
         if message is not None:
             title = find_variant(request.variant).title
-            job.channel.put(Failed(f"{title} is not available: {message}"))
+            self._desk.count(submitted=1, failed=1, failed_unavailable=1)
+            job.channel.put(Failed(f"{title} is not available: {message}", "unavailable"))
             return job
         result = self._results.get(request)
         if result is not None:
@@ -157,6 +168,11 @@ class Engine:
         """Whether pictures can be drawn: the worker runs. For health checks."""
         return self._worker.alive
 
+    @property
+    def ready(self) -> bool:
+        """Whether some variant can draw at this moment. Waits for nothing, not even for a lock."""
+        return self.alive and bool(self._pool.ready())
+
     def variants(self) -> tuple[Variant, ...]:
         """The catalogue's entries this engine serves, ready or not, in the configured order.
 
@@ -191,6 +207,10 @@ class Engine:
             decode_ms=Clock.milliseconds(self._clock.decode),
             closed=self._desk.closed,
         )
+
+    def measures(self) -> Measured:
+        """How long steps have taken and how full batches were, since the start."""
+        return self._measures.look()
 
     def wait_ready(self, timeout: float | None = None) -> bool:
         """Until every variant is ready, failed or set aside; false if the time was up before."""

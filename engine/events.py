@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+FailureKind = Literal["out_of_memory", "broken_picture", "unavailable", "error"]
 Pixels = NDArray[np.uint8]  # [H, W, 3]
 # [h, w]: the step that committed each token, 0 = still masked, -1 = kept from a given picture
 Grid = NDArray[np.int16]
@@ -80,6 +81,7 @@ class Failed:
     """It went wrong. `message` says what happened and what to do, for a person."""
 
     message: str
+    kind: FailureKind = "error"
 
 
 Event = Queued | Started | Step | Finished | Superseded | Failed

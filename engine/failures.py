@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from engine.events import Failed, FailureKind
 from models.contracts import BrokenPicture
 
 _ALLOCATION = ("out of memory", "can't allocate memory", "not enough memory")
@@ -16,6 +17,18 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(
         words in str(error).lower() for words in _ALLOCATION
     )
+
+
+def failure(error: BaseException, title: str) -> Failed:
+    """The end of a picture of the variant with this title."""
+    return Failed(explain(error, title), kind_of(error))
+
+
+def kind_of(error: BaseException) -> FailureKind:
+    """For programs that count failures."""
+    if is_out_of_memory(error):
+        return "out_of_memory"
+    return "broken_picture" if isinstance(error, BrokenPicture) else "error"
 
 
 def explain(error: BaseException, title: str) -> str:

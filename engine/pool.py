@@ -82,6 +82,10 @@ class Pool:
     def variants(self) -> tuple[Variant, ...]:
         return tuple(entry.variant for entry in self._entries.values())
 
+    def ready(self) -> tuple[str, ...]:
+        """The variants that can draw. Without the lock, which is held while weights move."""
+        return tuple(e.variant.id for e in self._entries.values() if e.state == "ready")
+
     def failure(self, variant_id: str) -> str | None:
         """Why the variant cannot be used, if it failed to load."""
         with self._changed:

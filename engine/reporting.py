@@ -11,8 +11,8 @@ from torch import Tensor
 
 from engine.clock import Clock
 from engine.desk import Desk
-from engine.events import Failed, Finished, Grid, Pixels, Step, Timings
-from engine.failures import explain
+from engine.events import Finished, Grid, Pixels, Step, Timings
+from engine.failures import failure, is_out_of_memory
 from engine.job import Job
 from engine.limits import EngineLimits
 from engine.pictures import Kept, Pictures
@@ -123,12 +123,13 @@ class Reporter:
             images = to_pixels(pixels, loaded.variant.rounding)
             synchronise(self._device)
         except Exception as error:
+            self._desk.count(out_of_memory=is_out_of_memory(error))
             if len(tickets) > 1:
                 for ticket in tickets:
                     self.finish([ticket], loaded)
                 return
             _log.warning("Decoding of %s failed", loaded.variant.id, exc_info=True)
-            self._desk.finish(tickets[0], Failed(explain(error, loaded.variant.title)))
+            self._desk.finish(tickets[0], failure(error, loaded.variant.title))
             return
         seconds = time.perf_counter() - begin
         self._clock.decode[loaded.variant.id].add(seconds / len(tickets))

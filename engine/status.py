@@ -51,7 +51,11 @@ class Counters:
     steps: int = 0
     samples_stepped: int = 0
     finished: int = 0
-    failed: int = 0
+    failed: int = 0  # of whatever kind; the next three say of which, the rest is errors
+    failed_out_of_memory: int = 0
+    failed_broken_picture: int = 0
+    failed_unavailable: int = 0  # the variant has no weights
+    out_of_memory: int = 0  # steps that did not fit; most succeed in smaller batches
     supersedes: int = 0
     cancels: int = 0
     reused: int = 0  # finished pictures given again without a step

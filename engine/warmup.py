@@ -37,6 +37,15 @@ def release_memory(device: torch.device) -> None:
         torch.mps.empty_cache()
 
 
+def memory_in_use(device: torch.device) -> int | None:
+    """Bytes that torch has allocated on an accelerator; None where nobody counts them."""
+    if device.type == "cuda":
+        return int(torch.cuda.memory_allocated(device))
+    if device.type == "mps":
+        return int(torch.mps.current_allocated_memory())
+    return None
+
+
 def warm(
     loaded: LoadedVariant,
     conditioning: Conditioning,

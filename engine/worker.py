@@ -19,14 +19,15 @@ from engine.clock import GUESS_S, Clock
 from engine.conditioning import Conditioning
 from engine.desk import Desk
 from engine.events import Failed, Started
-from engine.failures import explain, is_out_of_memory
+from engine.failures import explain, failure, is_out_of_memory
 from engine.inputs import Inputs
 from engine.limits import EngineLimits
+from engine.measures import Measures
 from engine.pool import Pool
 from engine.previews import Previews
 from engine.reporting import Reporter
 from engine.scheduler import Ticket
-from engine.warmup import release_memory, synchronise, warm
+from engine.warmup import memory_in_use, release_memory, synchronise, warm
 from models.captions import prepared
 from models.contracts import LoadedVariant
 
@@ -45,6 +46,7 @@ class Worker:
         previews: Previews,
         reporter: Reporter,
         clock: Clock,
+        measures: Measures,
         limits: EngineLimits,
         device: torch.device,
     ) -> None:
@@ -55,6 +57,7 @@ class Worker:
         self._previews = previews
         self._reporter = reporter
         self._clock = clock
+        self._measures = measures
         self._device = device
         self._max_batch = limits.max_batch
         self._warming: tuple[str, LoadedVariant, Iterator[None]] | None = None
@@ -154,7 +157,8 @@ class Worker:
         for variant in self._pool.variants():
             message = self._pool.failure(variant.id)
             for ticket in self._desk.of_variant(variant.id) if message else ():
-                self._desk.finish(ticket, Failed(f"{variant.title} is not available: {message}"))
+                words = f"{variant.title} is not available: {message}"
+                self._desk.finish(ticket, Failed(words, "unavailable"))
 
     # ---- one step ----
 
@@ -174,6 +178,7 @@ class Worker:
             return
         seconds = time.perf_counter() - start
         self._clock.step[loaded.variant.id].add(seconds)
+        self._measures.step(loaded.variant.id, seconds, len(begun))
         self._regain(loaded.variant.id, len(begun))
         self._desk.count(steps=1, samples_stepped=len(begun), step_s=seconds)
         for ticket in begun:
@@ -185,6 +190,7 @@ class Worker:
         ended = [ticket for ticket in staying if ticket.done >= ticket.steps and not ticket.gone]
         if ended:
             self._reporter.finish(ended, loaded)
+            self._measures.device_bytes = memory_in_use(self._device)
 
     def _begin(self, ticket: Ticket, loaded: LoadedVariant) -> bool:
         """Read the prompt, draw the noise, encode a picture that is given.
@@ -219,6 +225,7 @@ class Worker:
         _log.warning("A step of %d pictures of %s failed", len(batch), variant_id, exc_info=error)
         short = is_out_of_memory(error)
         if short:
+            self._desk.count(out_of_memory=1)
             self._batch_limits[variant_id] = max(1, len(batch) // 2)
             self._good_steps[variant_id] = 0
             error.__traceback__ = None  # its frames hold the step's tensors
@@ -246,4 +253,4 @@ class Worker:
     def _fail(self, batch: Sequence[Ticket], error: Exception) -> None:
         title = next(v.title for v in self._pool.variants() if v.id == batch[0].variant)
         for ticket in batch:
-            self._desk.finish(ticket, Failed(explain(error, title)))
+            self._desk.finish(ticket, failure(error, title))

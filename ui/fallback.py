@@ -112,6 +112,8 @@ class Fallback:
             self._guard.pace(http, owner, sum(each.count for _, each in asked))
             return await self._desk.submit(owner, asked), owner
         except (Refusal, InvalidRequest) as error:
+            if isinstance(error, Refusal):
+                self._guard.count(error)
             raise gr.Error(str(error), print_exception=False) from None
 
     def cancel(self, jobs: Iterable[Any]) -> None:

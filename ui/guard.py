@@ -14,7 +14,7 @@ import math
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -152,6 +152,7 @@ class Guard:
     openings: RateLimit = field(default_factory=lambda: RateLimit(2, 120))  # sessions, by address
     uploads: RateLimit = field(default_factory=lambda: RateLimit(8, 32))
     hints: RateLimit = field(default_factory=lambda: RateLimit(20, 60))
+    _refused: Counter[int] = field(default_factory=Counter)  # by status; the event loop's alone
 
     def checked(self, handler: Handler) -> Handler:
         """A route's handler behind the check of the request's site; refusals become answers."""
@@ -161,9 +162,18 @@ class Guard:
                 self.check_origin(request)
                 return await handler(request)
             except Refusal as refusal:
+                self.count(refusal)
                 return refusal.response()
 
         return guarded
+
+    def count(self, refusal: Refusal) -> None:
+        """Note that a request was not served."""
+        self._refused[refusal.status] += 1
+
+    def refused(self) -> list[tuple[int, int]]:
+        """HTTP statuses of refusals, and how often each was given."""
+        return list(self._refused.items())
 
     def check_origin(self, request: Request) -> None:
         """Refuse other sites' pages (403). Programs send no Origin and pass.

@@ -12,6 +12,7 @@ from ui.api import Api
 from ui.fallback import Fallback
 from ui.frontdesk import FrontDesk
 from ui.guard import Guard
+from ui.health import HealthRoutes
 from ui.results import ResultStore
 from ui.stream import CanvasRoutes
 from ui.theme import theme
@@ -45,6 +46,7 @@ def serve(
     guard, results, desk = guard or Guard(), ResultStore(), FrontDesk(engine)
     routes = CanvasRoutes(engine, guard, results, desk).routes()
     routes += UploadRoutes(engine, guard).routes()
+    routes += HealthRoutes(engine, guard).routes()
     page = live.build(engine, Api(engine, Fallback(guard, results, desk)))
     page.queue(default_concurrency_limit=None)
     app, address, _ = page.launch(

@@ -20,7 +20,7 @@ import anyio
 from anyio.abc import ObjectSendStream
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -66,7 +66,6 @@ class CanvasRoutes:
             Route("/canvas/result/{name}", self.guard.checked(self.result), methods=["GET"]),
             Route("/canvas/describe", self.guard.checked(self.describe), methods=["GET"]),
             Route("/canvas/status", self.guard.checked(self.status), methods=["GET"]),
-            Route("/healthz", self.health, methods=["GET"]),
         ]
 
     async def session(self, request: Request) -> Response:
@@ -77,12 +76,6 @@ class CanvasRoutes:
         """The variants' cards, and which run of the server this is."""
         body = await run_in_threadpool(status, self.engine)
         return JSONResponse({"boot": self._boot, **body}, headers=NO_STORE)
-
-    async def health(self, request: Request) -> Response:
-        """For containers and proxies: 503 once nothing would be drawn any more."""
-        if not self.engine.alive:
-            return PlainTextResponse("the engine has stopped", 503, headers=NO_STORE)
-        return PlainTextResponse("ok", headers=NO_STORE)
 
     async def describe(self, request: Request) -> Response:
         """What a variant makes of a prompt, while it is typed."""

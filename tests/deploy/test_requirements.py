@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
+import tomllib
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tests.deploy.sources import ROOMS, imports_of, text
+from tests.deploy.sources import ROOMS, files_of, imports_of, text
 
 DISTRIBUTIONS = {"PIL": "pillow"}  # where the import's name is not the package's
 PRODUCT = ("app", "ui", "engine", "models", "benchmarks")
@@ -31,6 +33,11 @@ def requirements(*names: str) -> dict[str, Requirement]:
 RUN = requirements("requirements.txt")
 ALL = requirements("requirements.txt", "requirements-dev.txt")
 PINS = requirements("constraints.txt")
+EXTRAS = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
+OPTIONAL = {
+    canonicalize_name(each.name): each
+    for each in (Requirement(line) for lines in EXTRAS.values() for line in lines)
+}
 
 
 def third_party(room: str) -> dict[str, str]:
@@ -45,7 +52,7 @@ def third_party(room: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_imported_package_is_required(room: str) -> None:
-    required = RUN if room in PRODUCT else ALL
+    required = {**RUN, **OPTIONAL} if room in PRODUCT else ALL
     missing = {name: place for name, place in third_party(room).items() if name not in required}
     assert not missing
 
@@ -53,6 +60,22 @@ def test_every_imported_package_is_required(room: str) -> None:
 def test_nothing_is_required_that_nobody_imports() -> None:
     used = {name for room in PRODUCT for name in third_party(room)}
     assert set(RUN) - used == {"accelerate"}  # diffusers looks for it
+
+
+def test_an_optional_package_is_tested_and_imported_where_it_is_used_only() -> None:
+    """At the top of a file its absence would keep the page from starting."""
+    for name, each in OPTIONAL.items():
+        assert name not in RUN and ALL[name].specifier == each.specifier
+    for room in PRODUCT:
+        for path in files_of(room):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                names = (
+                    [getattr(node, "module", None) or ""]
+                    if isinstance(node, ast.ImportFrom)
+                    else [alias.name for alias in getattr(node, "names", [])]
+                )
+                for imported in names:
+                    assert canonicalize_name(imported.split(".")[0]) not in OPTIONAL, path
 
 
 @pytest.mark.parametrize("name", ALL)

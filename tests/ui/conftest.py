@@ -56,7 +56,7 @@ class Site:
         return True
 
     @property
-    def engines(self) -> int:
+    def asked(self) -> int:
         """Pictures asked for since the start."""
         return self.engine.status().counters.submitted
 

@@ -184,10 +184,3 @@ async def _wait(routes: CanvasRoutes, gate) -> list:
         asyncio.get_running_loop().call_later(0.4, gate.set)
         answer = await client.post("/canvas/stream", json=ask("a fox", ar_iterations=2))
         return list(unpack(answer.content))
-
-
-def test_health_follows_the_worker():
-    with start(FakeWorld(), ["pocket-ar"]) as engine:
-        routes = CanvasRoutes(engine)
-        assert asyncio.run(routes.health(None)).status_code == 200
-    assert asyncio.run(routes.health(None)).status_code == 503
