@@ -3,6 +3,7 @@
     python app.py                                 serve the page
     python app.py generate "a fox" --out fox.png  draw one picture
     python app.py batch prompts.txt --out DIR     draw many, interruptible
+    python app.py grid "a fox" --x AXIS --y AXIS  settings against each other, on one sheet
     python app.py variants --json                 what can be drawn with, and whether it is here
     python app.py check --variant X --weights DIR verify downloaded weights
 
@@ -25,13 +26,13 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # progress goes to p
 
 
 def main(arguments: list[str] | None = None) -> int:
-    from ui.commands import batch, check, generate, serve, variants
+    from ui.commands import batch, check, generate, grid, serve, variants
 
     parser = argparse.ArgumentParser(
         prog="app.py", description="Nitro Canvas: a playground that draws while you type."
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in (serve, generate, batch, variants, check):
+    for command in (serve, generate, batch, grid, variants, check):
         name = command.__name__.rpartition(".")[2]
         help_text = (command.__doc__ or "").splitlines()[0]
         command.add_options(commands.add_parser(name, help=help_text, description=help_text))
@@ -43,6 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
                 return generate.run(options, make_engine)
             case "batch":
                 return batch.run(options, make_engine)
+            case "grid":
+                return grid.run(options, make_engine)
             case "variants":
                 from models.catalogue import CATALOGUE
                 from models.sources import Sources, weights_place
