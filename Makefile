@@ -20,7 +20,7 @@ help:
 	@echo "make gpu-test      the tests that need a GPU"
 	@echo "make lint          ruff only;  make types: mypy only;  make format: reformat"
 	@echo "make bench         operations and latency of every variant"
-	@echo "make pocket        train Pocket's weights anew (about three hours on two cores)"
+	@echo "make pocket        train Pocket's weights anew (about five hours on two cores)"
 	@echo "make pocket-smoke  every stage of the training from nothing, a minute each"
 	@echo "make clean         remove caches and $(VENV); runs/ and outputs/ stay"
 
@@ -85,13 +85,13 @@ SMOKE_MINUTES ?= 1
 # The steps of the shipped weights; with more of them Pocket gets better. Every stage is seeded and
 # resumes where it was stopped; schedules follow the step count, not the clock.
 AE_STEPS ?= 7446
-SCENES ?= 28000
-AR_STEPS ?= 4319
-JOINT_STEPS ?= 1766
-E_STEPS ?= 3000
-PAIRS ?= 3000
-PREVIEW_STEPS ?= 4000
-DIST_STEPS ?= 600
+SCENES ?= 40000
+AR_STEPS ?= 8184
+JOINT_STEPS ?= 3323
+E_STEPS ?= 2608
+PAIRS ?= 2400
+PREVIEW_STEPS ?= 2189
+DIST_STEPS ?= 298
 
 pocket: $(DEV_READY) fonts
 	$(PY) -m training.autoencoder --steps $(AE_STEPS)

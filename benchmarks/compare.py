@@ -126,6 +126,8 @@ def main() -> None:
     args = parser.parse_args()
     device = Loader(Sources()).device
     names = args.only.split(",") if args.only else [*published, *PEERS]
+    if unknown := sorted(set(names) - {variant.id for variant in CATALOGUE} - set(PEERS)):
+        parser.error(f"unknown: {', '.join(unknown)}. Known: {', '.join([*published, *PEERS])}")
     rows = []
     for name in names:
         rows.append(measure(name, args.runs, device))

@@ -1,4 +1,4 @@
-"""Record the README's animation: typing, repainting cells, going back and forking, as it happens.
+"""Record the README's animation: typing, going back and forking, repainting cells, as it happens.
 
 python -m deploy.capture [--out assets/readme/live.webp]
 
@@ -75,6 +75,20 @@ def perform(record: Recorder) -> None:
     type_slowly(record, "a fox on a blue background")
     record.watch(0.5)
     settle(record)
+    page.focus(".nc-scrub")
+    for _ in range(9):
+        page.keyboard.press("ArrowLeft")
+        record.watch(0.12)
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+        record.watch(0.12)
+    page.click(".nc-fork")
+    record.watch(0.8)
+    page.click("#nc-prompt textarea")
+    page.keyboard.press("Control+A")
+    type_slowly(record, "a tiger on a blue background")
+    record.watch(0.5)
+    settle(record)
     page.click("[data-choose=paint]")
     box = page.locator(".nc-mask").bounding_box()
     at = lambda x, y: (box["x"] + x * box["width"], box["y"] + y * box["height"])  # noqa: E731
@@ -85,22 +99,6 @@ def perform(record: Recorder) -> None:
         record.shoot()
     page.mouse.up()
     record.watch(0.2)
-    settle(record)
-    page.click("[data-choose=look]")
-    page.focus(".nc-scrub")
-    for _ in range(7):
-        page.keyboard.press("ArrowLeft")
-        record.watch(0.12)
-    for _ in range(2):
-        page.keyboard.press("ArrowRight")
-        record.watch(0.12)
-    if page.is_enabled(".nc-fork"):
-        page.click(".nc-fork")
-        record.watch(0.8)
-    page.click("#nc-prompt textarea")
-    page.keyboard.press("Control+A")
-    type_slowly(record, "a tiger on a blue background")
-    record.watch(0.5)
     settle(record)
 
 

@@ -26,7 +26,7 @@ from models.nitro_ar import (
     NitroARConfig,
 )
 from models.nitro_e import NITRO_E_512, NITRO_E_1024, POCKET_E, NitroE, NitroEConfig
-from models.packed import read_packed
+from models.packed import read_packed, tables_of
 from models.precision import pick_device, pick_dtype
 from models.preview import PreviewDecoder, read_preview
 from models.published import DC_AE_F32C32, LLAMA_32_1B
@@ -139,8 +139,10 @@ class Loader:
         else:
             file = weights_file(variant, self.sources, progress)
             progress(0.5, f"reading {file.name}")
-            read = read_packed if variant.embedded else read_weights
-            tensors = read(file, expected)
+            if variant.embedded:
+                tensors = read_packed(file, expected, tables_of(model))
+            else:
+                tensors = read_weights(file, expected)
             if variant.lora_folder:
                 progress(0.55, f"merging {variant.lora_folder}")
                 tensors = merge_lora(tensors, lora_folder(variant, self.sources, progress))

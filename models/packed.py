@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.weights import Shapes, WeightsError, difference, read_tensors
 
@@ -60,13 +60,23 @@ def unpack(stored: dict[str, Tensor]) -> dict[str, Tensor]:
     return out
 
 
-def read_packed(file: Path, expected: Shapes) -> dict[str, Tensor]:
-    """A model's tensors from a file of `pack`, or one of plain floats.
+def tables_of(module: nn.Module) -> dict[str, Tensor]:
+    """A model's tensors that are computed and not learnt (position codes); real ones also where the
+    module is on the meta device. A file need not hold them."""
+    names = module.state_dict().keys()
+    return {n: b for n, b in module.named_buffers() if n in names and not b.is_meta}
+
+
+def read_packed(
+    file: Path, expected: Shapes, tables: dict[str, Tensor] | None = None
+) -> dict[str, Tensor]:
+    """A model's tensors from a file of `pack`, or one of plain floats. Those of `tables` may be
+    missing there.
 
     Raises `WeightsError`, in words for a person, unless they are exactly `expected`.
     """
     try:
-        tensors = unpack(read_tensors(file))
+        tensors = {**(tables or {}), **unpack(read_tensors(file))}
     except ValueError as error:
         raise WeightsError(f"{file.name} is damaged: {error}") from None
     if problem := difference(expected, {name: tuple(t.shape) for name, t in tensors.items()}):

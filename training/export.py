@@ -13,7 +13,7 @@ from pathlib import Path
 from diffusers import AutoencoderDC
 from safetensors.torch import save_file
 
-from models.packed import pack
+from models.packed import pack, tables_of
 from models.preview import FILE as PREVIEW_FILE
 from training.autoencoder import CONFIG
 from training.families import families
@@ -53,6 +53,8 @@ def export_variant(run: Path, out: Path) -> None:
         for name, tensor in averaged(run).items()
         if name.startswith(prefix)
     }
+    for name in tables_of(families()[run.name].build()):
+        del tensors[name]  # computed, not learnt
     save_file(pack(tensors), out / f"{run.name}.safetensors")
 
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.packed import unpack
+from models.packed import tables_of, unpack
 from training.families import families
 
 AUTOENCODER = Path("autoencoder/diffusion_pytorch_model.safetensors")
@@ -34,7 +34,8 @@ def restore(pocket: Path, out: Path) -> list[str]:
     names = [name for name in families() if (pocket / f"{name}.safetensors").exists()]
     text = {f"text.{name}": t for name, t in load_file(pocket / TEXT_ENCODER).items()}
     for name in names:
-        model = unpack(load_file(pocket / f"{name}.safetensors"))
+        tables = tables_of(families()[name].build())
+        model = tables | unpack(load_file(pocket / f"{name}.safetensors"))
         write_run(out / name, text | {f"model.{n}": t for n, t in model.items()})
     return ["autoencoder", *names]
 

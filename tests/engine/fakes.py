@@ -264,7 +264,9 @@ def running(
 
 
 def request(prompt: str = "a red apple", **settings: Any) -> GenerationRequest:
-    return GenerationRequest(**{"prompt": prompt, "variant": "pocket-ar", **settings})
+    """Twelve iterations unless another variant or number is asked for, whatever the default."""
+    own = {} if "variant" in settings else {"ar_iterations": 12}
+    return GenerationRequest(**{"prompt": prompt, "variant": "pocket-ar", **own, **settings})
 
 
 def end(job: Job, timeout: float = 10.0) -> Any:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from models.packed import SCALE, pack, read_packed, unpack
+from models.packed import SCALE, pack, read_packed, tables_of, unpack
 from models.weights import WeightsError, shapes_of
 from training.families import families
 
@@ -53,6 +53,20 @@ def test_every_variant_halves(name: str, tmp_path: Path) -> None:
     assert (tmp_path / "a.safetensors").stat().st_size < 1.1 * values
     back = read_packed(tmp_path / "a.safetensors", shapes_of(model))
     assert set(back) == set(model.state_dict())
+
+
+def test_computed_tables_need_not_be_in_the_file(tmp_path: Path) -> None:
+    build = families()["pocket-e"].build
+    tensors = build().state_dict()
+    tables = tables_of(build())
+    assert tables and all(torch.equal(tensors.pop(name), table) for name, table in tables.items())
+    save_file(pack(tensors), tmp_path / "a.safetensors")
+    with torch.device("meta"):
+        model = build()
+    back = read_packed(tmp_path / "a.safetensors", shapes_of(model), tables_of(model))
+    assert all(torch.equal(back[name], table) for name, table in tables.items())
+    with pytest.raises(WeightsError, match="missing"):
+        read_packed(tmp_path / "a.safetensors", shapes_of(model))
 
 
 def test_plain_floats_are_read_too(tmp_path: Path) -> None:
