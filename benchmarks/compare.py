@@ -74,7 +74,7 @@ def _peer(
 
 
 def measure(name: str, runs: int, device: torch.device) -> Row:
-    """Build; the first picture warms up and is counted, the others are timed."""
+    """Build, warm up, count one picture, then time."""
     make = _peer if name in PEERS else _variant
     pixels, model, counted, draw = make(name, device)
     calls = 0
@@ -83,6 +83,7 @@ def measure(name: str, runs: int, device: torch.device) -> Row:
         nonlocal calls
         calls += 1
 
+    draw()
     hook = counted.register_forward_hook(count)
     with FlopCounterMode(display=False) as counter:
         draw()
