@@ -20,6 +20,7 @@ from models.nitro_e import NitroE
 from models.samplers.diffusion import DiffusionSampler
 from models.samplers.joint import JointSampler
 from models.samplers.masked_ar import MaskedARSampler
+from models.schedules import diffusion_sigmas
 
 META = torch.device("meta")
 
@@ -222,7 +223,7 @@ def _diffusion(model: NitroE, variant: Variant, rows: int, costs: Costs) -> None
     prompt, empty = sampler.prompt_context(text), sampler.prompt_context(text)
     embed = gflop(lambda: sampler.prompt_context(text))
     time = gflop(lambda: model.adaln_single(torch.empty(1, device=META)))
-    sampler._time_rows(steps)
+    sampler._time_rows(diffusion_sigmas(steps))
     words, last = torch.empty(1, rows, config.width, device=META), model.block_groups[2][-1]
     queries = gflop(lambda: last.attn.add_q_proj(words))
     share = 4 if last.region else 1  # a region sees its own quarter only
