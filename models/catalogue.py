@@ -11,8 +11,8 @@ from typing import Literal
 
 from models.captions import CaptionMode
 
-Family = Literal["nitro-ar", "nitro-e"]
-SamplerKind = Literal["mlp-head", "joint-head", "diffusion"]
+Family = Literal["nitro-ar", "nitro-e", "instella"]
+SamplerKind = Literal["mlp-head", "joint-head", "diffusion", "bit-diffusion", "bit-ar"]
 
 
 @dataclass(frozen=True)

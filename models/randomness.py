@@ -29,3 +29,10 @@ def draw(seed: int, tokens: int, channels: int, chains: int = 1) -> Randomness:
     thumbnail = torch.randn(1, channels, generator=generator)
     rest = torch.randn(chains - 1, tokens, channels, generator=generator)
     return Randomness(torch.cat([first, rest]), order, thumbnail)
+
+
+def draw_uniforms(seed: int, count: int, tokens: int, bits: int) -> Tensor:
+    """Uniform numbers in 0..1 that bits are drawn with, [count, tokens, bits]: a bit is 1 where its
+    probability is larger. More of them begin like fewer."""
+    generator = torch.Generator("cpu").manual_seed(seed)
+    return torch.rand(count, tokens, bits, generator=generator)

@@ -31,10 +31,13 @@ class Trajectory:
     path: tuple[Tensor, ...] = ()  # fp32 [T, C] each: where the flow stood after k steps
     sigmas: tuple[float, ...] = ()  # and at which noise level, `steps + 1` numbers
     global_token: Tensor | None = None  # [1, C]
+    estimates: tuple[Tensor, ...] = ()  # [T, C] each: clean tokens foreseen by each step, where
+    # they do not follow from the path
 
     @property
     def nbytes(self) -> int:
-        tensors = (self.latent, self.committed, self.kept, self.global_token, *self.path)
+        tensors = (self.latent, self.committed, self.kept, self.global_token)
+        tensors = (*tensors, *self.path, *self.estimates)
         return sum(t.numel() * t.element_size() for t in tensors if t is not None)
 
     @property
@@ -60,10 +63,16 @@ class Trajectory:
         sigma = self.sigmas[step] if self.sigmas else 1.0
         if sigma >= 1 or step == 0:
             return Given(self.latent, ~known)
-        before, now = self.sigmas[step - 1], sigma
-        velocity = (self.path[step] - self.path[step - 1]) / (now - before)  # [T, C]
-        estimate = (self.path[step] - now * velocity).T.unflatten(1, known.shape)
+        estimate = self._estimate(step).T.unflatten(1, known.shape)
         return Given(torch.where(known, self.latent, estimate), ~known, strength=sigma)
+
+    def _estimate(self, step: int) -> Tensor:
+        """The clean tokens [T, C] that were foreseen after so many steps."""
+        if self.estimates:
+            return self.estimates[step - 1]
+        before, now = self.sigmas[step - 1], self.sigmas[step]
+        velocity = (self.path[step] - self.path[step - 1]) / (now - before)  # [T, C]
+        return self.path[step] - now * velocity
 
 
 def same_flow(a: SampleSettings, b: SampleSettings) -> bool:

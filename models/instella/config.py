@@ -74,11 +74,11 @@ INSTELLA_TOKENIZER = TokenizerConfig()
 INSTELLA_DIFFUSION = GeneratorConfig("diffusion")
 INSTELLA_AR = GeneratorConfig("ar")
 
-# Most blocks work on the coarse grid, where a laptop can afford them.
+# Small enough for a laptop's CPU: 1,024 bits a picture of 128 px.
 POCKET_TOKENIZER = TokenizerConfig(
-    encoder=CoderConfig(4, 4, 32, 0),
-    decoder=CoderConfig(5, 4, 32, 3),
-    patch=8,
+    encoder=CoderConfig(4, 4, 32, 1),
+    decoder=CoderConfig(6, 4, 32, 3),
+    patch=16,
     tokens=64,
     bits=16,
     axes=(8, 12, 12),

@@ -8,15 +8,12 @@ apart: no rotation, but what the published weights were trained with.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 from torch import Tensor
 
 BASE = 10000.0
 
 
-@lru_cache(maxsize=32)
 def coordinates(latents: int, rows: int, columns: int, square: int | None) -> Tensor:
     """[latents + rows * columns, 3] in fp32, on the CPU: latents first, then patches row by row.
 

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 
 import pytest
 import torch
 
-from models.instella.config import INSTELLA_TOKENIZER, CoderConfig, TokenizerConfig
+from models.instella.config import INSTELLA_TOKENIZER
 from models.instella.positions import angle_table, coordinates
 from models.instella.tokenizer import BinaryTokenizer
 from models.weights import shapes_of
 from tests.golden_rule import FOLDER, deviation, golden
-from tests.instella_rule import coins, fill, picture, uniform
+from tests.instella_rule import coins, picture, uniform
+from tests.models.instella import tokenizer as tiny
 
 LIMIT = 1e-4
-TINY = TokenizerConfig(
-    encoder=CoderConfig(3, 2, 16, 1),
-    decoder=CoderConfig(3, 3, 16, 1),
-    patch=4,
-    tokens=6,
-    bits=10,
-    axes=(4, 6, 6),
-    span=64,
-)
-
-
-@cache
-def tiny(rounding: str = "exact", scaled: bool = True) -> BinaryTokenizer:
-    model = fill(BinaryTokenizer(TINY, rounding, scaled))  # type: ignore[arg-type]
-    return model.requires_grad_(False)  # type: ignore[return-value]
 
 
 def square() -> torch.Tensor:
@@ -63,7 +48,9 @@ def test_the_table_of_angles() -> None:
     assert deviation(made[0], known["rope_cos"]) < LIMIT
     assert deviation(made[1], known["rope_sin"]) < LIMIT
     stage = golden("instella-bae")
-    for made, name in zip(tiny().tables(6, 4, 4, 8, torch.device("cpu")), ("cos", "sin"), strict=True):
+    for made, name in zip(
+        tiny().tables(6, 4, 4, 8, torch.device("cpu")), ("cos", "sin"), strict=True
+    ):
         assert deviation(made, stage[f"dec_rope_{name}_stage0"]) < LIMIT
 
 
@@ -121,7 +108,9 @@ def test_every_block_of_the_decoder() -> None:
     known, model = golden("instella-bae"), tiny()
     seen: dict[str, torch.Tensor] = {}
     hooks = [
-        block.register_forward_hook(lambda _m, _i, out, n=index: seen.__setitem__(f"dec_block{n}_out", out))
+        block.register_forward_hook(
+            lambda _m, _i, out, n=index: seen.__setitem__(f"dec_block{n}_out", out)
+        )
         for index, block in enumerate(model.decoder.transformer_blocks)
     ]
     up = model.decoder.up_layers[0]
