@@ -134,8 +134,10 @@ class Engine:
             self._desk.reuse(owner, slot)
             _reuse(job, result, self._pictures)
             return job
+        again = self._results.at_another_size(request)
+        steps = 0 if again else _expected_steps(request)
         step_s = self._step_s(request.variant)
-        self._desk.submit(Ticket(job, _expected_steps(request), step_s, base=base))
+        self._desk.submit(Ticket(job, steps, step_s, base=base, again=again))
         return job
 
     # ---- pictures to start from ----

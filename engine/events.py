@@ -12,6 +12,8 @@ FailureKind = Literal["out_of_memory", "broken_picture", "unavailable", "error"]
 Pixels = NDArray[np.uint8]  # [H, W, 3]
 # [h, w]: the step that committed each token, 0 = still masked, -1 = kept from a given picture
 Grid = NDArray[np.int16]
+# [tokens, bits], a byte a bit: bit 7 is its value, bits 0 to 6 how sure the clean one is
+Bits = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Step:
     preview_kind: Literal["decoder", "linear"] | None
     timings: Timings
     noise: float | None = None  # of a diffusion, 1 to 0
+    bits: Bits | None = None  # of variants with binary tokens
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Finished:
     steps: int
     timings: Timings
     picture: str = ""
+    bits: Bits | None = None
 
 
 @dataclass(frozen=True)

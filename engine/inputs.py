@@ -19,6 +19,7 @@ from models.catalogue import find_variant
 from models.contracts import LoadedVariant, SampleState
 from models.given import Given
 from models.masks import grown, parse_mask
+from models.trajectory import Trajectory
 
 
 def check_base(request: GenerationRequest, kept: Kept | None) -> None:
@@ -63,11 +64,17 @@ class Inputs:
         loaded: LoadedVariant,
         request: GenerationRequest,
         base: Kept | None,
+        again: Trajectory | None,
         prompt: Any,
         unconditional: Any,
     ) -> SampleState:
-        """The sampler's state before the first step that is left to take."""
+        """The sampler's state before the first step that is left to take; none is with `again`,
+        the picture itself, which is to be decoded once more."""
         sampler, settings = loaded.sampler, request.settings()
+        if again is not None:
+            return sampler.resume(
+                settings, prompt, unconditional, trajectory=again, step=again.steps
+            )
         if base is None:
             return sampler.start(settings, prompt, unconditional)
         if request.fork_of:
@@ -79,7 +86,7 @@ class Inputs:
                 trajectory=base.trajectory,
                 step=request.fork_step,
             )
-        mask = grown(parse_mask(request.free, loaded.variant.grid), request.context)
+        mask = grown(parse_mask(request.free, *loaded.variant.shape), request.context)
         latent = self.latent(loaded, base)
         given = Given(latent, torch.from_numpy(mask), request.strength or 1.0)
         return sampler.start(settings, prompt, unconditional, given=given)

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from models.instella.autoencoder import SmallDecode
 from models.preview import PreviewDecoder
 
 _RIDGE = 1e-3  # of the features' mean power
@@ -98,7 +99,7 @@ class TrainedPreview:
 
     ready, learning = True, False
 
-    def __init__(self, decoder: PreviewDecoder) -> None:
+    def __init__(self, decoder: PreviewDecoder | SmallDecode) -> None:
         self._decoder = decoder
 
     def learn(self, latents: Tensor, pixels: Tensor) -> None:
@@ -106,7 +107,9 @@ class TrainedPreview:
 
     def render(self, latents: Tensor, shown: Tensor | None = None) -> Tensor:
         """As `LinearPreview.render`, at the decoder's own size."""
-        return veil(self._decoder(latents, shown).float().clamp(0, 1), shown)
+        pixels = self._decoder(latents, shown).float().clamp(0, 1)
+        # Tokens of a row have no place in the picture that could be covered.
+        return pixels if latents.shape[-1] == 1 else veil(pixels, shown)
 
 
 def _rows(columns: Tensor) -> Tensor:

@@ -118,7 +118,7 @@ class Previews:
         """Learn from made-up pictures, so that the very first picture has previews."""
         variant = loaded.variant
         begin = time.perf_counter()
-        for picture in practice_pictures(24, variant.resolution, variant.grid)[:, None]:
+        for picture in practice_pictures(24, variant.resolution, variant.grid or 8)[:, None]:
             if time.perf_counter() - begin > _PRACTICE_S:
                 return
             try:

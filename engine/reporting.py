@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.clock import Clock
 from engine.desk import Desk
-from engine.events import Finished, Grid, Pixels, Step, Timings
+from engine.events import Bits, Finished, Grid, Pixels, Step, Timings
 from engine.failures import failure, is_out_of_memory
 from engine.job import Job
 from engine.limits import EngineLimits
@@ -69,6 +69,7 @@ class Reporter:
                 preview_kind=kinds[ticket] if preview is not None else None,
                 timings=timings(ticket),
                 noise=loaded.sampler.noise_level(ticket.state),
+                bits=raster(ticket, loaded),
             )
             self._desk.publish(ticket, step)
 
@@ -115,11 +116,17 @@ class Reporter:
     # ---- at the end ----
 
     def finish(self, tickets: Sequence[Ticket], loaded: LoadedVariant) -> None:
-        """Decode together; if that fails, one by one, so that only the broken one fails."""
+        """Decode together those of one size; if that fails, one by one, so that only the broken one
+        fails."""
+        sizes = sorted({ticket.job.request.size for ticket in tickets})
+        if len(sizes) > 1:
+            for size in sizes:
+                self.finish([t for t in tickets if t.job.request.size == size], loaded)
+            return
         begin = time.perf_counter()
         try:
             latents = _latents(tickets, loaded)
-            pixels = loaded.autoencoder.decode(latents)
+            pixels = loaded.autoencoder.decode(latents, tickets[0].job.request.size or None)
             images = to_pixels(pixels, loaded.variant.rounding)
             synchronise(self._device)
         except Exception as error:
@@ -145,7 +152,8 @@ class Reporter:
         grid = committed_grid(ticket, loaded)
         notes = ticket.started.notes if ticket.started else ()
         past = loaded.sampler.trajectory(ticket.state)
-        result = Result(image, grid, ticket.steps, loaded.weights, notes, past)
+        bits = raster(ticket, loaded)
+        result = Result(image, grid, bits, ticket.steps, loaded.weights, notes, past)
         self._results.put(ticket.job.request, result)
         self._desk.finish(ticket, lambda t: self._finished(t, result))
 
@@ -166,6 +174,7 @@ def finish_job(job: Job, result: Result, times: Timings, pictures: Pictures) -> 
         steps=result.steps,
         timings=times,
         picture=job.id,
+        bits=result.bits,
     )
 
 
@@ -189,6 +198,16 @@ def committed_grid(ticket: Ticket, loaded: LoadedVariant) -> Grid | None:
     if grid is None:
         return None
     copy: Grid = grid.to("cpu", torch.int16, copy=True).numpy()
+    copy.setflags(write=False)
+    return copy
+
+
+def raster(ticket: Ticket, loaded: LoadedVariant) -> Bits | None:
+    """The sample's bits on the host, where its tokens are binary."""
+    made = loaded.sampler.raster(ticket.state)
+    if made is None:
+        return None
+    copy: Bits = made.to("cpu", copy=True).numpy()
     copy.setflags(write=False)
     return copy
 

@@ -55,6 +55,8 @@ class GenerationRequest:
     drawn anew, or for diffusion the noise they start from.
 
     `fork_of` names a finished job that is resumed after `fork_step` of its steps.
+
+    `size` is in pixels a side, for variants whose tokens can be decoded at several; 0 = theirs.
     """
 
     prompt: str
@@ -75,6 +77,7 @@ class GenerationRequest:
     context: int = 0
     fork_of: str = ""
     fork_step: int = 0
+    size: int = 0
 
     def resolved(self) -> GenerationRequest:
         """The same request with every default filled in.
@@ -101,6 +104,7 @@ class GenerationRequest:
             caption=choice("Caption", or_default(self.caption, variant.caption), CAPTION_MODES),
             count=whole("Count", self.count, 1, MAX_COUNT),
             **_start(self, variant),
+            size=_size(self, variant),
         )
 
     def pictures(self) -> list[GenerationRequest]:
@@ -193,9 +197,14 @@ def _start(request: GenerationRequest, variant: Variant) -> dict[str, Any]:
     if not fork_of and fork_step:
         raise InvalidRequest("A fork step needs the finished picture it belongs to, in `fork_of`.")
     try:
-        mask = parse_mask(free, variant.grid)
+        mask = parse_mask(free, *variant.shape)
     except ValueError as error:
         raise InvalidRequest(f"Free cells of {variant.title}: the text {error}.") from None
+    if context and variant.tokens:
+        raise InvalidRequest(
+            f"Tokens of {variant.title} have no place in the picture, so none lie around the free "
+            "ones: leave context at 0."
+        )
     if not mask.any():
         raise InvalidRequest("No cell is free, so nothing would change. Free at least one cell.")
     if picture and not free and request.strength is None:
@@ -208,6 +217,19 @@ def _start(request: GenerationRequest, variant: Variant) -> dict[str, Any]:
         "fork_of": fork_of,
         "fork_step": fork_step,
     }
+
+
+def _size(request: GenerationRequest, variant: Variant) -> int:
+    """Pixels a side; 0 where a variant has one size only."""
+    wanted = request.size or (variant.resolution if variant.sizes else 0)
+    if not variant.sizes and wanted not in (0, variant.resolution):
+        raise InvalidRequest(
+            f"{variant.title} draws at {variant.resolution} px alone; leave size out."
+        )
+    if variant.sizes and wanted not in variant.sizes:
+        sizes = ", ".join(map(str, variant.sizes))
+        raise InvalidRequest(f"Size of {variant.title} has to be one of {sizes}; got {wanted}.")
+    return wanted if variant.sizes else 0
 
 
 def _name(what: str, value: object) -> str:

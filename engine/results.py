@@ -11,10 +11,11 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 
-from engine.events import Grid, Pixels
+from engine.events import Bits, Grid, Pixels
 from engine.limits import EngineLimits
 from engine.lru import Lru
 from engine.requests import GenerationRequest
+from models.catalogue import find_variant
 from models.trajectory import Trajectory
 
 
@@ -24,6 +25,7 @@ class Result:
 
     image: Pixels
     committed: Grid | None
+    bits: Bits | None
     steps: int
     weights: str
     notes: tuple[str, ...]
@@ -31,8 +33,8 @@ class Result:
 
     @property
     def nbytes(self) -> int:
-        grid = 0 if self.committed is None else self.committed.nbytes
-        return self.image.nbytes + grid + self.trajectory.nbytes
+        extras = (part.nbytes for part in (self.committed, self.bits) if part is not None)
+        return self.image.nbytes + sum(extras) + self.trajectory.nbytes
 
 
 def picture_key(request: GenerationRequest) -> GenerationRequest:
@@ -52,6 +54,12 @@ class Results:
     def get(self, request: GenerationRequest) -> Result | None:
         with self._lock:
             return self._kept.get(picture_key(request))
+
+    def at_another_size(self, request: GenerationRequest) -> Trajectory | None:
+        """How the picture came to be if it is here, but decoded at another size."""
+        sizes = find_variant(request.variant).sizes
+        found = (self.get(replace(request, size=size)) for size in sizes if size != request.size)
+        return next((result.trajectory for result in found if result is not None), None)
 
     def put(self, request: GenerationRequest, result: Result) -> None:
         with self._lock:

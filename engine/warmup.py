@@ -18,6 +18,7 @@ from engine.previews import Previews
 from models.contracts import LoadedVariant, SampleSettings
 
 _SLOW_DECODE_S = 1.0
+_WARM_STEPS = 24  # token after token they are all alike
 _PROMPT = "a red apple and a blue star"
 
 
@@ -68,7 +69,7 @@ def warm(
     yield
     state = sampler.start(settings, conditioning.context(loaded, _PROMPT), empty)
     steps = sampler.num_steps(state)
-    for step in range(steps):
+    for step in range(min(steps, _WARM_STEPS)):
         yield
         begin = time.perf_counter()
         sampler.advance([state])
@@ -84,10 +85,9 @@ def warm(
     yield
     previews.practise(loaded)
     previews.learn(loaded, latents, pixels)
-    half = (
-        torch.arange(variant.grid, device=latents.device) % 2 == 0
-    )  # as in the middle of a picture
-    shown = half.expand(1, variant.grid, variant.grid)
+    rows, columns = variant.shape
+    there = torch.arange(rows, device=latents.device) < rows // 2  # as halfway through a picture
+    shown = there[None, :, None].expand(1, rows, columns)
     previews.make("linear", loaded, latents, shown)
     clock.linear.pop(variant.id, None)  # the first call is slower and doesn't count
     for _ in range(5):

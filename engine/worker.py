@@ -167,6 +167,10 @@ class Worker:
         if loaded is None:  # set aside between choosing and now
             return
         begun = [t for t in batch if t.state is not None or self._begin(t, loaded)]
+        whole = [ticket for ticket in begun if ticket.done >= ticket.steps]
+        if whole:  # to be decoded only
+            self._reporter.finish(whole, loaded)
+            begun = [ticket for ticket in begun if ticket not in whole]
         if not begun:
             return
         start = time.perf_counter()
@@ -205,7 +209,7 @@ class Worker:
             words = prepared(request.prompt, request.caption or loaded.variant.caption)
             prompt = self._conditioning.context(loaded, words)
             empty = self._conditioning.context(loaded, "")
-            state = self._inputs.begin(loaded, request, ticket.base, prompt, empty)
+            state = self._inputs.begin(loaded, request, ticket.base, ticket.again, prompt, empty)
             steps = loaded.sampler.num_steps(state)
             notes = self._conditioning.describe(loaded, words).notes()
         except Exception as error:

@@ -27,7 +27,7 @@ class DCAutoencoder:
         """From a folder in diffusers' layout. Raises what diffusers raises."""
         return cls(AutoencoderDC.from_pretrained(folder, torch_dtype=dtype, use_safetensors=True))
 
-    def decode(self, latents: Tensor) -> Tensor:
+    def decode(self, latents: Tensor, resolution: int | None = None) -> Tensor:
         weight = self.model.decoder.conv_in.weight
         made = self.model.decoder((latents / self.scale).to(weight.device, weight.dtype))
         if not torch.isfinite(made).all():

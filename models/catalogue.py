@@ -38,7 +38,7 @@ class PublishedFigure:
 class Variant:
     """One system: which classes and files make it, and how it is sampled by default.
 
-    `resolution` is in pixels a side, `grid` in tokens a side. `text_encoder` and `autoencoder`
+    `resolution` is in pixels a side, `grid` in tokens a side (0 where `tokens` says how many). `text_encoder` and `autoencoder`
     name parts that several variants share (see `models.loading`).
     """
 
@@ -62,11 +62,19 @@ class Variant:
     lora_folder: str | None = None  # an adapter beside the weights, merged when they are loaded
     parameters_m: int | None = None  # millions, text encoder and autoencoder not counted
     published: tuple[PublishedFigure, ...] = ()
+    tokens: int = 0  # in a row without a place in the picture; 0 = tokens are a grid's cells
+    sizes: tuple[int, ...] = ()  # pixels a side the same tokens can be decoded at, if several
+    research_only: str = ""  # what has to be accepted before the weights are loaded
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The latent's height and width in tokens."""
+        return (self.tokens, 1) if self.tokens else (self.grid, self.grid)
 
     @property
     def geometry(self) -> tuple[str, int]:
         """Variants of equal geometry understand each other's latents."""
-        return self.autoencoder, self.grid
+        return self.autoencoder, self.tokens or self.grid
 
     @property
     def rounding(self) -> Literal["truncate", "round"]:
@@ -80,8 +88,10 @@ class Variant:
                 return ar_iterations
             case "joint-head":
                 return 1 + ar_iterations * flow_steps
-            case "diffusion":
+            case "diffusion" | "bit-diffusion":
                 return flow_steps
+            case "bit-ar":
+                return self.tokens
 
 
 CFG_RANGE = (1.0, 15.0)
@@ -95,6 +105,15 @@ _E_LICENCE = (
     "Weights by AMD: MIT. Text encoder: Llama 3.2 Community License. Autoencoder: Apache-2.0."
 )
 _ONE = StepRange(1, 1, 1)  # diffusion has no AR iterations
+_RESEARCH_ONLY = (
+    "Instella-T2I's weights are published by AMD under a Research-Only RAIL-MS licence: academic "
+    "and research use alone, with its use restrictions passed on; hosting them for others counts "
+    "as distribution. Read it at https://huggingface.co/amd/Instella-T2I before you go on."
+)
+_INSTELLA_LICENCE = (
+    "Weights by AMD: Research-Only RAIL-MS (no commercial use, use restrictions). Text encoder: "
+    "AMD-OLMo-1B, Apache-2.0."
+)
 _POCKET_LICENCE = "Trained here on Noto Color Emoji (SIL OFL 1.1); see assets/pocket/README.md."
 
 _NITRO_E = Variant(
@@ -139,6 +158,28 @@ _POCKET_E = Variant(
     autoencoder="pocket",
     licence=_POCKET_LICENCE,
     embedded=True,
+)
+
+_INSTELLA = Variant(
+    id="instella-diffusion",
+    family="instella",
+    title="Instella-T2I",
+    summary="AMD, 512 px: a row of 128 binary tokens, settled by 20 diffusion steps. Research only.",
+    sampler="bit-diffusion",
+    resolution=512,
+    grid=0,
+    tokens=128,
+    sizes=(256, 512, 768, 1024),
+    ar_iterations=_ONE,
+    flow_steps=StepRange(20, 1, 100),
+    cfg_scale=8.5,  # the release's guidance of 7.5 in the usual convention
+    weights_file="diffusion.pt",
+    text_encoder="amd-olmo-1b",
+    autoencoder="instella-bae",
+    licence=_INSTELLA_LICENCE,
+    research_only=_RESEARCH_ONLY,
+    hub_repo="amd/Instella-T2I",
+    parameters_m=1293,
 )
 
 CATALOGUE: tuple[Variant, ...] = (
@@ -269,6 +310,17 @@ CATALOGUE: tuple[Variant, ...] = (
         grid=32,
         weights_file="Nitro-E-1024px.safetensors",
         published=(),
+    ),
+    _INSTELLA,
+    replace(
+        _INSTELLA,
+        id="instella-ar",
+        title="Instella-T2I AR",
+        summary="AMD, 512 px: 128 binary tokens, written one after the other. Research only.",
+        sampler="bit-ar",
+        flow_steps=_ONE,
+        weights_file="ar.pt",
+        parameters_m=881,
     ),
 )
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from models.catalogue import find_variant
 from models.contracts import BrokenPicture, SampleSettings
+from models.instella import loading as instella
 from models.loading import Loader, build
 from models.pixels import to_pixels
 from models.sources import Progress, Sources, weights_file
@@ -68,7 +69,10 @@ def check_weights(
     try:
         file = weights_file(variant, sources, progress)
         report.lines.append(f"file  {file}")
-        tensors = read_weights(file, expected)
+        if variant.family == "instella" and not variant.embedded:
+            _, tensors = instella.read_generator(instella.GENERATORS[variant.id], file)
+        else:
+            tensors = read_weights(file, expected)
     except WeightsError as error:
         report.failed(str(error))
         return report

@@ -17,6 +17,7 @@ from models.catalogue import Variant
 
 if TYPE_CHECKING:  # they build on the settings below
     from models.given import Given
+    from models.instella.autoencoder import SmallDecode
     from models.preview import PreviewDecoder
     from models.trajectory import Trajectory
 
@@ -79,7 +80,8 @@ class Sampler(Protocol):
         trajectory: Trajectory,
         step: int,
     ) -> SampleState:
-        """A sample that goes on from where another one stood after `step` steps (fewer than all).
+        """A sample that goes on from where another one stood after `step` steps (fewer than all;
+        where tokens can be decoded at several sizes also all of them).
 
         The other's variant has to share this one's autoencoder and grid. With the same settings
         and prompt the result is the other's, bit for bit. Another prompt, CFG scale or seed
@@ -117,14 +119,19 @@ class Sampler(Protocol):
         """How much of the whole picture is still noise, 1 to 0; None where tokens are committed
         one after the other instead."""
 
+    def raster(self, state: Any) -> Tensor | None:
+        """uint8 [tokens, bits], a byte a bit: bit 7 is its value, bits 0 to 6 how sure the clean
+        one is. None for samplers whose tokens are not binary."""
+
 
 class TextEncoder(Protocol):
     """Prompts to the rows an image model reads."""
 
     max_tokens: int
 
-    def encode(self, prompts: Sequence[str]) -> Tensor:
-        """[len(prompts), L, width], padded to the length the image model was trained with."""
+    def encode(self, prompts: Sequence[str]) -> Tensor | Sequence[Tensor]:
+        """[len(prompts), L, width], padded to the length the image model was trained with; or one
+        tensor a prompt, whatever its sampler's `prompt_context` takes."""
 
     def count_tokens(self, prompt: str) -> int:
         """Tokens of the prompt before truncation, special tokens included. Any thread may ask,
@@ -140,8 +147,11 @@ class TextEncoder(Protocol):
 class Autoencoder(Protocol):
     """Latents to pixels and back."""
 
-    def decode(self, latents: Tensor) -> Tensor:
-        """[N, C, h, w] to [N, 3, H, W] in 0..1, fp32. Raises `BrokenPicture` on NaN."""
+    def decode(self, latents: Tensor, resolution: int | None = None) -> Tensor:
+        """[N, C, h, w] to [N, 3, H, W] in 0..1, fp32. Raises `BrokenPicture` on NaN.
+
+        `resolution` is one of the variant's `sizes`; None = its usual one.
+        """
 
     def encode(self, pixels: Tensor) -> Tensor:
         """[N, 3, H, W] in 0..1 to [N, C, h, w]. Raises `BrokenPicture` on NaN."""
@@ -162,7 +172,9 @@ class LoadedVariant:
     weights: WeightState
     own: tuple[nn.Module, ...]  # what this variant alone holds: backbone and heads
     shared: tuple[tuple[str, nn.Module], ...] = ()  # (name, part) several variants may hold
-    preview: PreviewDecoder | None = None  # of the autoencoder, where somebody trained one
+    preview: PreviewDecoder | SmallDecode | None = (
+        None  # of the autoencoder, where somebody trained one
+    )
 
     @property
     def memory_bytes(self) -> int:

@@ -16,6 +16,11 @@ from transformers import LlamaConfig, LlamaModel
 from models.autoencoder import DCAutoencoder
 from models.catalogue import Variant, find_variant
 from models.contracts import LoadedVariant, Sampler, WeightState
+from models.instella import loading as instella
+from models.instella.autoencoder import BitAutoencoder, SmallDecode
+from models.instella.autoregressive import BitAR
+from models.instella.diffusion import BitDiffusion
+from models.instella.text import OlmoTextEncoder
 from models.lora import merge_lora
 from models.nitro_ar import (
     NITRO_AR_GAN,
@@ -30,6 +35,8 @@ from models.packed import read_packed, tables_of
 from models.precision import pick_device, pick_dtype
 from models.preview import PreviewDecoder, read_preview
 from models.published import DC_AE_F32C32, LLAMA_32_1B
+from models.samplers.bit_ar import BitARSampler
+from models.samplers.bit_diffusion import BitDiffusionSampler
 from models.samplers.diffusion import DiffusionSampler
 from models.samplers.joint import JointSampler
 from models.samplers.masked_ar import MaskedARSampler
@@ -57,17 +64,24 @@ CONFIGS: dict[str, NitroARConfig | NitroEConfig] = {
     "nitro-e-1024": NITRO_E_1024,
 }
 Part = TypeVar("Part")
+Generator = NitroAR | NitroE | BitDiffusion | BitAR
 POCKET_TOKENS, NITRO_TOKENS = 24, 128  # rows the image models were trained to read
 
 
-def build(variant_id: str) -> NitroAR | NitroE:
+def build(variant_id: str) -> Generator:
     """The variant's generator with untouched parameters; on the meta device inside its context."""
+    if variant_id in instella.GENERATORS:
+        return instella.new_generator(instella.GENERATORS[variant_id])
     config = CONFIGS[variant_id]
     return NitroE(config) if isinstance(config, NitroEConfig) else NitroAR(config)
 
 
-def sampler_of(model: NitroAR | NitroE) -> Sampler:
+def sampler_of(model: Generator) -> Sampler:
     """The sampler that drives a generator."""
+    if isinstance(model, BitAR):
+        return BitARSampler(model)
+    if isinstance(model, BitDiffusion):
+        return BitDiffusionSampler(model)
     if isinstance(model, NitroE):
         return DiffusionSampler(model)
     return JointSampler(model) if model.full_config.joint else MaskedARSampler(model)
@@ -80,8 +94,8 @@ class Loader:
     sources: Sources = field(default_factory=Sources)
     device: torch.device = field(default_factory=pick_device)
     dtype: torch.dtype | None = None
-    _text: dict[str, LlamaTextEncoder] = field(default_factory=dict)
-    _autoencoders: dict[str, DCAutoencoder] = field(default_factory=dict)
+    _text: dict[str, LlamaTextEncoder | OlmoTextEncoder] = field(default_factory=dict)
+    _autoencoders: dict[str, DCAutoencoder | BitAutoencoder] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def load(self, variant_id: str, progress: Progress = lambda part, what: None) -> LoadedVariant:
@@ -98,6 +112,8 @@ class Loader:
             text = self._text_encoder(variant, progress)
             progress(0.9, "loading the autoencoder")
             autoencoder = self._autoencoder(variant, progress)
+            if isinstance(model, BitDiffusion | BitAR) and isinstance(autoencoder, BitAutoencoder):
+                instella.check_pair(model, autoencoder, variant)
             progress(1.0, "loaded")
         return LoadedVariant(
             variant=variant,
@@ -113,7 +129,11 @@ class Loader:
             preview=self._preview(variant, autoencoder),
         )
 
-    def _preview(self, variant: Variant, autoencoder: DCAutoencoder) -> PreviewDecoder | None:
+    def _preview(
+        self, variant: Variant, autoencoder: DCAutoencoder | BitAutoencoder
+    ) -> PreviewDecoder | SmallDecode | None:
+        if isinstance(autoencoder, BitAutoencoder):
+            return SmallDecode(autoencoder)
         if not variant.embedded:
             return None
         channels = autoencoder.model.config.latent_channels
@@ -129,7 +149,10 @@ class Loader:
     def _dtype(self) -> torch.dtype:
         return self.dtype or pick_dtype(self.device)
 
-    def _model(self, variant: Variant, progress: Progress) -> NitroAR | NitroE:
+    def _model(self, variant: Variant, progress: Progress) -> Generator:
+        if variant.family == "instella":
+            own = instella.load_generator(variant, self.sources, self._dtype(), progress)
+            return own.to(self.device)
         with torch.device("meta"):
             model = build(variant.id)
         expected = shapes_of(model)
@@ -150,14 +173,22 @@ class Loader:
         # Position tables follow the number type, as in the published pipeline.
         return model.to(self.device, self._dtype())
 
-    def _text_encoder(self, variant: Variant, progress: Progress) -> LlamaTextEncoder:
+    def _text_encoder(
+        self, variant: Variant, progress: Progress
+    ) -> LlamaTextEncoder | OlmoTextEncoder:
         name = variant.text_encoder
         if name not in self._text:
+            encoder: LlamaTextEncoder | OlmoTextEncoder
             if name == "pocket":
                 folder = self.sources.pocket / "text_encoder"
                 encoder = _from_folder(
                     folder, LlamaTextEncoder.from_folder, POCKET_TOKENS, self._dtype()
                 )
+            elif name == "amd-olmo-1b" and self.sources.random:
+                encoder = instella.random_olmo(self._dtype())
+            elif name == "amd-olmo-1b":
+                folder = part_folder(self.sources.olmo, "text encoder", "NITRO_OLMO", progress)
+                encoder = _from_folder(folder, OlmoTextEncoder.from_folder, self._dtype())
             elif self.sources.random:
                 encoder = self._random_text_encoder()
             else:
@@ -182,10 +213,15 @@ class Loader:
         tokenizer = ByteTokenizer(config.bos_token_id, config.eos_token_id)
         return LlamaTextEncoder(model, tokenizer, NITRO_TOKENS)
 
-    def _autoencoder(self, variant: Variant, progress: Progress) -> DCAutoencoder:
+    def _autoencoder(self, variant: Variant, progress: Progress) -> DCAutoencoder | BitAutoencoder:
         name = variant.autoencoder
         if name not in self._autoencoders:
-            if name == "pocket":
+            autoencoder: DCAutoencoder | BitAutoencoder
+            if variant.family == "instella":
+                autoencoder = instella.load_tokenizer(
+                    variant, self.sources, self._dtype(), progress
+                )
+            elif name == "pocket":
                 folder = self.sources.pocket / "autoencoder"
                 autoencoder = _from_folder(folder, DCAutoencoder.from_folder, self._dtype())
             elif self.sources.random:

@@ -20,16 +20,17 @@ def mask_text(mask: Mask) -> str:
     return "".join("1" if cell else "0" for cell in mask.flat)
 
 
-def parse_mask(text: str, grid: int) -> Mask:
-    """[grid, grid] from text; the empty text frees all. Raises `ValueError` in words."""
+def parse_mask(text: str, rows: int, columns: int) -> Mask:
+    """[rows, columns] from text; the empty text frees all. Raises `ValueError` in words."""
     if not text:
-        return np.ones((grid, grid), dtype=bool)
-    if len(text) != grid * grid or set(text) - {"0", "1"}:
+        return np.ones((rows, columns), dtype=bool)
+    if len(text) != rows * columns or set(text) - {"0", "1"}:
+        cells = f"{rows} x {columns} cells row by row" if columns > 1 else f"{rows} tokens in order"
         raise ValueError(
-            f"has to be {grid * grid} characters, one for each of the {grid} x {grid} cells row "
-            f'by row: "1" to free a cell, "0" to keep it; got {len(text)} characters'
+            f"has to be {rows * columns} characters, one for each of the {cells}: "
+            f'"1" to free one, "0" to keep it; got {len(text)} characters'
         )
-    return (np.frombuffer(text.encode(), np.uint8) == ord("1")).reshape(grid, grid)
+    return (np.frombuffer(text.encode(), np.uint8) == ord("1")).reshape(rows, columns)
 
 
 def grown(mask: Mask, cells: int) -> Mask:

@@ -17,6 +17,7 @@ from models.weights import WeightsError
 Progress = Callable[[float, str], None]  # part done (0..1) and what is being done
 POCKET_FOLDER = Path(__file__).parent.parent / "assets" / "pocket"
 LLAMA_REPO = "meta-llama/Llama-3.2-1B"
+OLMO_REPO = "amd/AMD-OLMo-1B"
 DC_AE_REPO = "mit-han-lab/dc-ae-f32c32-sana-1.0-diffusers"
 
 
@@ -27,16 +28,18 @@ class Sources:
     weights: str = ""
     text_encoder: str = LLAMA_REPO
     autoencoder: str = DC_AE_REPO
+    olmo: str = OLMO_REPO
     pocket: Path = POCKET_FOLDER
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Sources:
-        """NITRO_WEIGHTS (folder or "random"), NITRO_TEXT_ENCODER, NITRO_AUTOENCODER (repo or
-        folder)."""
+        """NITRO_WEIGHTS (folder or "random"), NITRO_TEXT_ENCODER, NITRO_AUTOENCODER, NITRO_OLMO
+        (repo or folder)."""
         return cls(
             weights=environment.get("NITRO_WEIGHTS", ""),
             text_encoder=environment.get("NITRO_TEXT_ENCODER") or LLAMA_REPO,
             autoencoder=environment.get("NITRO_AUTOENCODER") or DC_AE_REPO,
+            olmo=environment.get("NITRO_OLMO") or OLMO_REPO,
         )
 
     @property
@@ -48,24 +51,25 @@ def weights_file(variant: Variant, sources: Sources, progress: Progress) -> Path
     """The variant's weights on disk, downloaded if need be. Raises `WeightsError` in words."""
     if variant.embedded:
         return sources.pocket / variant.weights_file
+    return published_file(variant.hub_repo, variant.weights_file, sources, progress)
+
+
+def published_file(repo: str | None, name: str, sources: Sources, progress: Progress) -> Path:
+    """A file of a publisher's repository on disk, downloaded if need be. Raises `WeightsError`."""
     if sources.weights:
         folder = Path(sources.weights)
         if not folder.is_dir():
             raise WeightsError(
                 "NITRO_WEIGHTS is set to something that is no folder. Set it to the folder that "
-                f"holds {variant.weights_file}, or leave it empty to download from the Hub."
+                f"holds {name}, or leave it empty to download from the Hub."
             )
-        return folder / variant.weights_file
-    assert variant.hub_repo is not None
+        return folder / name
+    assert repo is not None, "published variants name their repository"
     try:
-        return Path(
-            hf_hub_download(
-                variant.hub_repo, variant.weights_file, tqdm_class=progress_bar(progress)
-            )
-        )
+        return Path(hf_hub_download(repo, name, tqdm_class=progress_bar(progress)))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         raise WeightsError(
-            f"{variant.weights_file} could not be downloaded from {variant.hub_repo} on the Hub "
+            f"{name} could not be downloaded from {repo} on the Hub "
             f"({_first_line(error)}). Download it by hand and set NITRO_WEIGHTS to its folder."
         ) from None
 

@@ -36,8 +36,8 @@ class Trajectory:
 
     @property
     def nbytes(self) -> int:
-        tensors = (self.latent, self.committed, self.kept, self.global_token)
-        tensors = (*tensors, *self.path, *self.estimates)
+        named = (self.latent, self.committed, self.kept, self.global_token)
+        tensors = (*named, *self.path, *self.estimates)
         return sum(t.numel() * t.element_size() for t in tensors if t is not None)
 
     @property

@@ -10,6 +10,7 @@ Plain enough for a browser to read with two lines of DataView.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import struct
@@ -69,6 +70,7 @@ def describe(event: Event) -> tuple[dict[str, Any], Pixels | None, int]:
                 "committed": _grid(event.committed),
                 "preview_kind": event.preview_kind,
                 "noise": event.noise,
+                **_bits(event.bits),
                 "timings": asdict(event.timings),
             }
             return header, event.preview, STEP_QUALITY
@@ -81,6 +83,7 @@ def describe(event: Event) -> tuple[dict[str, Any], Pixels | None, int]:
                 "steps": event.steps,
                 "timings": asdict(event.timings),
                 "picture": event.picture,
+                **_bits(event.bits),
             }
             return header, event.image, FINISHED_QUALITY
         case Superseded():
@@ -91,3 +94,10 @@ def describe(event: Event) -> tuple[dict[str, Any], Pixels | None, int]:
 
 def _grid(committed: Any) -> list[list[int]] | None:
     return None if committed is None else committed.tolist()
+
+
+def _bits(bits: Any) -> dict[str, Any]:
+    """Binary tokens as base64, a byte a bit, row by row; nothing where there are none."""
+    if bits is None:
+        return {}
+    return {"bits": base64.b64encode(bits.tobytes()).decode(), "bits_shape": list(bits.shape)}

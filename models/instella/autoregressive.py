@@ -7,6 +7,7 @@ of the network and not the whole row of tokens again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -96,6 +97,10 @@ class BitAR(BitGenerator):
         self.transformer_blocks = nn.ModuleList(ARBlock(config) for _ in range(config.layers))
         self.norm_out = UnitNorm(config.width)
 
+    @property
+    def blocks(self) -> list[ARBlock]:
+        return cast(list[ARBlock], list(self.transformer_blocks))
+
     def _embed(self, bits: Tensor) -> Tensor:
         return self.x_embedder(bits.to(self.x_embedder.weight.dtype))
 
@@ -108,7 +113,7 @@ class BitAR(BitGenerator):
         mask = torch.ones(count, words + count, dtype=torch.bool, device=x.device).tril(words)
         if text.mask is not None:
             mask = mask & F.pad(text.mask, (0, count), value=True)
-        for index, block in enumerate(self.transformer_blocks):
+        for index, block in enumerate(self.blocks):
             h = block.placed(x, positions)
             k = torch.cat([text.keys[index], block.attn.keys(h)], dim=2)
             v = torch.cat([text.values[index], block.attn.values(h)], dim=2)
@@ -126,7 +131,7 @@ class BitAR(BitGenerator):
         mask[:, :, cache.text :] &= torch.ones(count, count, dtype=torch.bool).tril()
         mask = mask[:, None].to(x.device)
         positions = torch.arange(count, device=x.device)
-        for index, block in enumerate(self.transformer_blocks):
+        for index, block in enumerate(self.blocks):
             h = block.placed(x, positions)
             cache.write(index, block.attn.keys(h), block.attn.values(h), 0)
             k, v = gathered([cache], index, cache.length)
@@ -146,9 +151,9 @@ class BitAR(BitGenerator):
             cache.filled += 1
         length = max(cache.length for cache in caches)
         mask = torch.cat([cache.mask(length) for cache in caches])[:, None, None]
-        mask = None if bool(mask.all()) else mask.to(x.device)
+        bias = None if bool(mask.all()) else mask.to(x.device)
         positions = torch.tensor(places).repeat_interleave(branches)[:, None].to(x.device)
-        for index, block in enumerate(self.transformer_blocks):
+        for index, block in enumerate(self.blocks):
             h = block.placed(x, positions)
             made = zip(
                 caches,
@@ -160,6 +165,6 @@ class BitAR(BitGenerator):
             for cache, place, key, value in made:
                 cache.write(index, key, value, place)
             k, v = gathered(caches, index, length)
-            seen = F.scaled_dot_product_attention(block.attn.queries(h), k, v, attn_mask=mask)
+            seen = F.scaled_dot_product_attention(block.attn.queries(h), k, v, attn_mask=bias)
             x = block.finish(x, seen)
         return self.proj_out(self.norm_out(x))[:, 0].unflatten(0, (-1, branches))

@@ -82,7 +82,8 @@ class BitDiffusion(BitGenerator):
     def modulation(self, times: Tensor) -> Modulation:
         """Everything that depends on time alone, [n] in 0..1."""
         embedded = self.time_embed(times)
-        layers = [block.norm1(embedded) for block in self.transformer_blocks]
+        norms = [block.get_submodule("norm1") for block in self.transformer_blocks]
+        layers = [norm(embedded) for norm in norms]
         return Modulation(torch.stack(layers, dim=1), self.norm_out(embedded))
 
     def forward(self, z: Tensor, time: Modulation, text: TextBatch) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -61,10 +62,11 @@ class GeluMLP(nn.Module):
         super().__init__()
         first = nn.Module()
         first.proj = nn.Linear(width, 4 * width)
-        self.net = nn.ModuleList([first, nn.Identity(), nn.Linear(4 * width, width)])
+        self.net = nn.Sequential(first, nn.Identity(), nn.Linear(4 * width, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.net[2](F.gelu(self.net[0].proj(x), approximate="tanh"))
+        inner: Tensor = self.net[0].get_submodule("proj")(x)
+        return self.net[2](F.gelu(inner, approximate="tanh"))
 
 
 class TimeEmbedding(nn.Module):
@@ -99,12 +101,18 @@ class TextReader(nn.Module):
 class BitGenerator(nn.Module):
     """The shell of either generator; subclasses fill `transformer_blocks` with `TextReader`s."""
 
+    transformer_blocks: nn.ModuleList
+
     def __init__(self, config: GeneratorConfig) -> None:
         super().__init__()
         self.config = config
         self.time_embed = TimeEmbedding(config.width)
         self.x_embedder = nn.Linear(config.bits, config.width)
         self.proj_out = nn.Linear(config.width, config.bits)
+
+    @property
+    def readers(self) -> list[TextReader]:
+        return cast(list[TextReader], list(self.transformer_blocks))
 
     def remember(self, features: Tensor) -> TextMemory:
         """Text features [layers, T, text width], or [T, text width] for all layers alike, to what
@@ -118,8 +126,7 @@ class BitGenerator(nn.Module):
             )
         features = features.to(self.proj_out.weight)
         pairs = [
-            block.remember(feature)
-            for block, feature in zip(self.transformer_blocks, features, strict=True)
+            block.remember(feature) for block, feature in zip(self.readers, features, strict=True)
         ]
         return TextMemory(torch.stack([k for k, _ in pairs]), torch.stack([v for _, v in pairs]))
 
@@ -127,7 +134,7 @@ class BitGenerator(nn.Module):
         """The same for rows [B, T, text width] of equal length, every layer reading them alike;
         for training."""
         pairs = []
-        for block in self.transformer_blocks:
+        for block in self.readers:
             text = block.proj_cond(features)
             pairs.append((block.attn.keys(text), block.attn.values(text)))
         return TextBatch(

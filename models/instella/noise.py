@@ -18,7 +18,7 @@ Protocol = Literal[1, 2]
 @lru_cache(maxsize=256)
 def noise_times(steps: int, rho: float = 1.0) -> tuple[float, ...]:
     """Times before each step, and 0 at the end: `steps + 1` numbers from 1 down."""
-    return tuple((1 - i / steps) ** rho for i in range(steps)) + (0.0,)
+    return (*((1 - i / steps) ** rho for i in range(steps)), 0.0)
 
 
 def noise_times_from(strength: float, steps: int, rho: float = 1.0) -> tuple[float, ...]:

@@ -103,7 +103,10 @@ class BitARSampler:
         trajectory: Trajectory,
         step: int,
     ) -> BitARState:
-        """Goes on after the tokens that were there; a diffusion's estimate lends its first ones."""
+        """Goes on after the tokens that were there; a diffusion's estimate lends its first ones.
+        After all steps it is the finished picture."""
+        if step == trajectory.steps:
+            return self._finished(settings, prompt, unconditional, trajectory)
         given = trajectory.moment(step)
         state = self.start(settings, prompt, unconditional, given=given)
         if trajectory.kind == "bit-ar" and trajectory.committed is not None:
@@ -111,6 +114,22 @@ class BitARSampler:
             past = (committed > 0) & (committed <= step)
             state.committed_at = torch.where(past, committed, state.committed_at)
             state.first, state.step = state.first - step, step
+        return state
+
+    def _finished(
+        self,
+        settings: SampleSettings,
+        prompt: TextMemory,
+        unconditional: TextMemory,
+        trajectory: Trajectory,
+    ) -> BitARState:
+        state = self.start(settings, prompt, unconditional)
+        state.bits = trajectory.rows.to(state.bits.device)
+        state.certainty = torch.ones_like(state.bits)
+        if trajectory.committed is not None:
+            state.committed_at = trajectory.committed.flatten().cpu()
+        state.first = self.model.config.tokens - trajectory.steps
+        state.step = trajectory.steps
         return state
 
     def trajectory(self, state: BitARState) -> Trajectory:

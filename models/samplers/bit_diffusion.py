@@ -111,7 +111,10 @@ class BitDiffusionSampler:
         trajectory: Trajectory,
         step: int,
     ) -> BitDiffusionState:
-        """On the same path where the draws are the same, with the times that are left."""
+        """On the same path where the draws are the same, with the times that are left. After all
+        steps it is the finished picture."""
+        if step == trajectory.steps:
+            return self._finished(settings, prompt, unconditional, trajectory)
         state = self.start(settings, prompt, unconditional, given=trajectory.moment(step))
         theirs = trajectory.settings
         if trajectory.kind != "bit-diffusion" or not same_flow(theirs, settings):
@@ -123,6 +126,20 @@ class BitDiffusionSampler:
             state.path = [point.to(device) for point in trajectory.path[:step]]
             state.estimates = [point.to(device) for point in trajectory.estimates[:step]]
             state.modulation = self._modulation(state.times)
+        return state
+
+    def _finished(
+        self,
+        settings: SampleSettings,
+        prompt: TextMemory,
+        unconditional: TextMemory,
+        trajectory: Trajectory,
+    ) -> BitDiffusionState:
+        state = self.start(settings, prompt, unconditional)
+        state.z = state.clean = trajectory.rows.to(state.z.device)
+        state.times, state.step = trajectory.sigmas, trajectory.steps
+        state.path, state.estimates = list(trajectory.path), list(trajectory.estimates)
+        state.kept = trajectory.kept
         return state
 
     def trajectory(self, state: BitDiffusionState) -> Trajectory:
@@ -149,7 +166,8 @@ class BitDiffusionSampler:
         logits = self.model(z.repeat(branches, 1, 1), time, text).float()
         if branches == 2:
             scale = torch.stack([state.scale for state in states])[:, None, None]
-            logits = guided(*logits.chunk(2), scale)
+            empty, prompted = logits.chunk(2)
+            logits = guided(empty, prompted, scale)
         for state, own in zip(states, logits, strict=True):
             self._step(state, own)
 

@@ -177,3 +177,6 @@ class DiffusionSampler:
 
     def noise_level(self, state: DiffusionState) -> float:
         return state.sigmas[state.step]
+
+    def raster(self, state: object) -> None:
+        return None

@@ -288,6 +288,9 @@ class JointSampler:
     def noise_level(self, state: JointState) -> None:
         return None
 
+    def raster(self, state: object) -> None:
+        return None
+
 
 def _by_branch(states: Sequence[JointState]) -> list[PromptContext]:
     """Contexts of all states: the unconditional ones first, then the prompts."""

@@ -226,6 +226,9 @@ class MaskedARSampler:
     def noise_level(self, state: MaskedARState) -> None:
         return None
 
+    def raster(self, state: object) -> None:
+        return None
+
 
 def _padded(positions: Tensor, length: int) -> Tensor:
     """Positions repeated from the start up to `length`; the extra rows are never read."""

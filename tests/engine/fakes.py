@@ -145,6 +145,9 @@ class FakeSampler:
     def noise_level(self, state: FakeState) -> float | None:
         return None
 
+    def raster(self, state: FakeState) -> None:
+        return None
+
 
 class FakeText:
     """Every word is a token; words with an x are unknown. Fails when two threads count at once."""
@@ -191,7 +194,7 @@ class FakeAutoencoder:
         self.decoded = self.encoded = 0
         self._busy = torch.eye(192)
 
-    def decode(self, latents: Tensor) -> Tensor:
+    def decode(self, latents: Tensor, resolution: int | None = None) -> Tensor:
         if not torch.isfinite(latents).all():
             raise BrokenPicture("The picture has values that are not numbers. Try another seed.")
         self.decoded += len(latents)

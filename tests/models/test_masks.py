@@ -15,17 +15,17 @@ masks = st.integers(1, 16).flatmap(lambda side: arrays(bool, (side, side)))
 
 @given(masks)
 def test_text_brings_a_mask_back(mask: np.ndarray) -> None:
-    assert np.array_equal(parse_mask(mask_text(mask), len(mask)), mask)
+    assert np.array_equal(parse_mask(mask_text(mask), *mask.shape), mask)
 
 
 def test_no_text_frees_all() -> None:
-    assert parse_mask("", 8).all()
+    assert parse_mask("", 8, 8).all()
 
 
 @pytest.mark.parametrize("text", ["1", "0" * 63, "2" * 64, "0" * 63 + "x", "٠" * 64])
 def test_other_text_is_refused_with_what_is_wanted(text: str) -> None:
     with pytest.raises(ValueError, match="64 characters"):
-        parse_mask(text, 8)
+        parse_mask(text, 8, 8)
 
 
 @given(masks, st.integers(0, 4))
