@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from random import Random
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from models.contracts import SampleSettings
 from training.families import Family
-from training.latents import load_autoencoder
-from training.loop import Average, Run, autocast, warmup_cosine
+from training.loop import Average, Run, attention, autocast, warmup_cosine
 from training.muon import MuonAdamW
 from training.trainee import Captioner, Trainee
 
@@ -29,6 +26,10 @@ BY_ADAM = {
     "pos_embed.proj",
     "proj_out",
     "scale_shift",
+    "pos_emb",
+    "split_token",
+    "x_embedder",
+    "time_embed",
 }
 PREVIEW_PROMPTS = (
     "a fox on a blue background", "an apple on a white background", "a panda, pink background",
@@ -37,11 +38,6 @@ PREVIEW_PROMPTS = (
     "three apples", "a green heart on a yellow background", "two bananas on purple",
     "a robot above a book", "a pizza and a guitar on orange", "four stars on a blue background",
 )  # fmt: skip
-
-
-def attention(device: torch.device) -> AbstractContextManager[None]:
-    """On CPUs the fused attention's backward pass is slower than plain matrix products."""
-    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
 def fit(
@@ -103,7 +99,7 @@ class Sheets:
 
     def __init__(self, family: Family, autoencoder: Path, scale: float) -> None:
         self.family, self.scale = family, scale
-        self.decoder = load_autoencoder(autoencoder).decoder
+        self.decoder = family.decoder(autoencoder)
 
     @torch.inference_mode()
     @torch.compiler.set_stance("force_eager")  # a sampler's many shapes are not worth compiling

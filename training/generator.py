@@ -1,9 +1,11 @@
-"""Stage 3: the generators, `pocket-ar` (with the text encoder), `pocket-ar-joint`, `pocket-e`.
+"""Stage 3: the generators, `pocket-ar` (with the text encoder) and those that read its text rows.
 
 pocket-ar learns backbone, MLP flow head and text encoder together, by flow matching on masked
 tokens. The others keep that text encoder, so that all variants share one: pocket-ar-joint learns
 its own backbone, the transformer head over all tokens and the global head on thumbnail tokens;
 pocket-e is one velocity net over all tokens. pocket-e-dist has a stage of its own, `distill`.
+pocket-instella learns binary tokens instead (`--latents runs/bits.pt --autoencoder runs/tokenizer`),
+as a row or, for comparison, by diffusion.
 """
 
 from __future__ import annotations
@@ -24,7 +26,13 @@ from training.trainee import Captioner, Trainee, initialise, new_text_encoder, w
 from training.world.captions import caption
 
 PROMPT_DROPOUT = 0.1
-VARIANTS = ("pocket-ar", "pocket-ar-joint", "pocket-e")
+VARIANTS = (
+    "pocket-ar",
+    "pocket-ar-joint",
+    "pocket-e",
+    "pocket-instella",
+    "pocket-instella-diffusion",
+)
 
 
 def train(

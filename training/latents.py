@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -31,6 +32,11 @@ def load_autoencoder(run: Path) -> AutoencoderDC:
     model = AutoencoderDC(**CONFIG)
     model.load_state_dict(averaged(run))
     return model.eval()
+
+
+def latent_decoder(run: Path) -> Callable[[Tensor], Tensor]:
+    """Latents [N, C, h, w], in the autoencoder's own scale, to pictures in -1..1."""
+    return load_autoencoder(run).decoder
 
 
 @torch.no_grad()

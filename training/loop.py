@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
@@ -24,6 +25,11 @@ def autocast(device: torch.device) -> AbstractContextManager[Any]:
     if torch.cpu._is_avx512_bf16_supported():
         return torch.autocast("cpu", torch.bfloat16)
     return nullcontext()
+
+
+def attention(device: torch.device) -> AbstractContextManager[None]:
+    """On CPUs the fused attention's backward pass is slower than plain matrix products."""
+    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
 def warmup_cosine(step: int, total: int, warmup: int = 200, floor: float = 0.02) -> float:

@@ -8,6 +8,7 @@ generator's mistakes will look like, and the encoder learns to be sure where it 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -19,11 +20,10 @@ from models.instella.config import POCKET_TOKENIZER
 from models.instella.tokenizer import BinaryTokenizer
 from models.precision import pick_device
 from training.autoencoder import WORLD, psnr, reconstruction_loss, scenes
-from training.fit import attention
-from training.loop import Average, Run, autocast, averaged, warmup_cosine
+from training.loop import Average, Run, attention, autocast, averaged, warmup_cosine
 from training.muon import MuonAdamW
 from training.world.render import render
-from training.world.scenes import draw_scene
+from training.world.scenes import Scene, draw_scene
 
 SIDE = 128  # pixels, of the world's scenes
 BY_ADAM = {"latent_tokens", "mask_tokens", "patch_embedder", "to_pixel", "quantizer"}
@@ -47,7 +47,12 @@ def drawn(logits: Tensor, generator: torch.Generator) -> Tensor:
 
 def pictures(rng: Random, count: int) -> Tensor:
     """Scenes of the world, [count, 3, 128, 128] in -1..1."""
-    made = np.stack([render(draw_scene(rng, WORLD)) for _ in range(count)])
+    return as_batch([draw_scene(rng, WORLD) for _ in range(count)])
+
+
+def as_batch(scenes: Sequence[Scene]) -> Tensor:
+    """Pictures of scenes, [n, 3, 128, 128] in -1..1."""
+    made = np.stack([render(scene) for scene in scenes])
     return torch.from_numpy(made).permute(0, 3, 1, 2) * 2 - 1
 
 

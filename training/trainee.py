@@ -82,9 +82,11 @@ def initialise(model: nn.Module) -> None:
         "final_layer.linear",
         "adaln_single.linear",
         "proj_out",
+        "norm1.linear",
+        "norm_out.linear",
     )
     for name, parameter in model.named_parameters():
-        if name.endswith("mask_token"):
+        if name.endswith(("mask_token", "split_token", "pos_emb")):
             nn.init.normal_(parameter, std=0.02)
         elif any(part in name for part in closed) or "scale_shift" in name:
             nn.init.zeros_(parameter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Kind = Literal["diffusion", "ar"]
@@ -84,5 +84,5 @@ POCKET_TOKENIZER = TokenizerConfig(
     axes=(8, 12, 12),
     span=128,
 )
-POCKET_BITS_DIFFUSION = GeneratorConfig("diffusion", 64, 16, 6, 5, 32, 160)
-POCKET_BITS_AR = GeneratorConfig("ar", 64, 16, 6, 5, 32, 160)
+POCKET_BITS_AR = GeneratorConfig("ar", 64, 16, layers=6, heads=4, head_dim=32, text_width=160)
+POCKET_BITS_DIFFUSION = replace(POCKET_BITS_AR, kind="diffusion")

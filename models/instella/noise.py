@@ -27,7 +27,7 @@ def noise_times_from(strength: float, steps: int, rho: float = 1.0) -> tuple[flo
     return grid if strength >= 1 else (strength, *(t for t in grid if t < strength - 1e-6))
 
 
-def noised(clean: Tensor, time: float) -> Tensor:
+def noised(clean: Tensor, time: float | Tensor) -> Tensor:
     """Probability that a bit is 1 at `time`, of bits or of probabilities that they are 1."""
     return clean * (1 - time) + time / 2
 
