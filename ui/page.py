@@ -21,7 +21,7 @@ from ui.variants import cards, limits
 WEB = Path(__file__).resolve().parent.parent / "assets" / "web"
 SCRIPTS = (
     "stream.js", "canvas.js", "settings.js", "report.js", "base.js", "runs.js", "live.js",
-    "film.js", "undo.js", "paint.js", "pad.js", "share.js", "history.js", "keys.js", "pane.js", "versus.js",
+    "bits.js", "film.js", "undo.js", "paint.js", "pad.js", "share.js", "history.js", "keys.js", "pane.js", "versus.js",
     "compare.js", "axes.js", "grid.js", "pages.js", "panel.js",
 )  # fmt: skip
 TITLE = "Nitro Canvas"

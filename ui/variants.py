@@ -43,6 +43,9 @@ def _card(variant: Any, entry: Any) -> dict[str, Any]:
         "summary": variant.summary,
         "resolution": variant.resolution,
         "grid": variant.grid,
+        "tokens": variant.tokens,
+        "sizes": list(variant.sizes),
+        "research_only": variant.research_only if entry.weights != "random" else "",
         "sampler": variant.sampler,
         "geometry": "/".join(map(str, variant.geometry)),  # equal: one's fork goes on in the other
         "caption": variant.caption,

@@ -81,6 +81,11 @@ window.nitro = window.nitro || {};
   /* Sampler steps of a request: a measure of what it costs. */
   nitro.stepsOf = function ({ variant, ar_iterations: rounds, flow_steps: flow }) {
     const { sampler } = nitro.card(variant);
-    return sampler === "mlp-head" ? rounds : sampler === "diffusion" ? flow : 1 + rounds * flow;
+    switch (sampler) {
+      case "mlp-head": return rounds;
+      case "joint-head": return 1 + rounds * flow;
+      case "bit-ar": return nitro.card(variant).tokens;
+      default: return flow; // diffusion, of latents or of bits
+    }
   };
 })(window.nitro);

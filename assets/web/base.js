@@ -6,7 +6,8 @@ window.nitro = window.nitro || {};
 (function (nitro) {
   let base = null;
 
-  /* kind: "fork", "mask" or "sketch". fields: what is added to a request. */
+  /* kind: "fork", "mask", "prefix" or "sketch". fields: what is added to a request. geometry: of the
+     variants that can go on with it; without one all can. */
   nitro.setBase = function (made) {
     base = made;
     const line = nitro.stage.root.querySelector(".nc-base");
@@ -17,12 +18,12 @@ window.nitro = window.nitro || {};
 
   nitro.base = () => base;
 
-  /* The fields of a request to the chosen variant; a fork the variant cannot take is let go. */
+  /* The fields of a request to the chosen variant; what the variant cannot take is let go. */
   nitro.baseFields = function (explain) {
     if (!base) return {};
     const card = nitro.card();
-    if (base.kind === "fork" && card && card.geometry !== base.geometry) {
-      explain?.(`${card.title} cannot go on with steps of another kind of model; starting afresh.`);
+    if (base.geometry && card && card.geometry !== base.geometry) {
+      explain?.(`${card.title} cannot go on with a picture of another kind of model; starting afresh.`);
       nitro.setBase(null);
       return {};
     }

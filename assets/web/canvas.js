@@ -102,7 +102,7 @@ window.nitro = window.nitro || {};
     }
 
     setGrid(grid, step, total) {
-      this.grid = grid;
+      this.grid = grid && grid.length === grid[0].length ? grid : null; // a row has no places
       this.step = step;
       this.total = total;
       this.drawOverlay();

@@ -43,7 +43,7 @@ window.nitro = window.nitro || {};
     add(header, blob) {
       if (!this.recording || !blob) return;
       this.recording.push({ index: header.index, total: header.total, grid: header.committed,
-        noise: header.noise, blob });
+        noise: header.noise, bits: nitro.rasterOf(header), blob });
     }
 
     finish(header, blob) {
@@ -51,7 +51,8 @@ window.nitro = window.nitro || {};
       this.recording = null;
       const last = frames.at(-1);
       if (last?.index === header.steps) frames.pop(); // the finished picture is that step's
-      frames.push({ index: header.steps, total: header.steps, grid: header.committed, blob });
+      frames.push({ index: header.steps, total: header.steps, grid: header.committed,
+        bits: nitro.rasterOf(header), blob });
       this.load(frames);
     }
 
@@ -109,6 +110,7 @@ window.nitro = window.nitro || {};
         nitro.runs.showResult();
       } else {
         stage.peek(frame.source, frame.grid, frame.index, frame.total);
+        nitro.bits.show(frame.bits);
         const noise = frame.noise === undefined || frame.noise === null ? ""
           : `, noise ${Math.round(100 * frame.noise)} %`;
         nitro.report.fact("step", `${frame.index} / ${frame.total}${noise}`);

@@ -154,7 +154,8 @@ window.nitro = window.nitro || {};
       this.running = false;
       const branches = settings.cfg_scale > 1 ? 2 : 1;
       const card = nitro.card(settings.variant);
-      const rounds = card.sampler === "diffusion" ? settings.flow_steps : settings.ar_iterations;
+      const rounds = { "diffusion": settings.flow_steps, "bit-diffusion": settings.flow_steps,
+        "bit-ar": card.tokens }[card.sampler] ?? settings.ar_iterations;
       const again = header.timings.device_ms === 0;
       this.shown.then(() => {
         if (this.asked !== asked) return;

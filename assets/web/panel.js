@@ -21,6 +21,7 @@ window.nitro = window.nitro || {};
     nitro.film = new nitro.Film(stage);
     nitro.paint = new nitro.Paint(stage);
     nitro.pad = new nitro.Pad(stage);
+    nitro.bits = new nitro.Bits(stage);
     nitro.trigger = trigger;
     begin();
   };
@@ -81,7 +82,8 @@ window.nitro = window.nitro || {};
     press(".nc-heat", () => {
       overlay({ heat: !stage.heatOn });
       if (stage.heatOn && !stage.grid && stage.finished) {
-        nitro.say("This model draws the whole picture at once: its tokens have no order.", "quiet");
+        nitro.say(nitro.card()?.tokens ? "This model’s tokens have no place in the picture; see the bits below it."
+          : "This model draws the whole picture at once: its tokens have no order.", "quiet");
       }
     });
     press(".nc-save", () => nitro.save());
@@ -191,9 +193,13 @@ window.nitro = window.nitro || {};
       p.textContent = text;
       return p;
     };
+    const tokens = card.tokens ? `${card.tokens} tokens in a row`
+      : `${card.grid} × ${card.grid} tokens`;
     const size = card.parameters_m ? ` · ${card.parameters_m} M parameters` : "";
     const lines = [line("nc-summary", card.summary),
-      line("nc-spec", `${card.resolution} px · ${card.grid} × ${card.grid} tokens${size}`)];
+      line("nc-spec", `${card.resolution} px · ${tokens}${size}`)];
+    if (card.research_only) lines.push(line("nc-notice", `Research only. ${card.research_only}`));
+    nitro.bits.follow(card);
     if (card.state !== "ready") {
       const text = card.message || `${card.title} is ${STATES[card.state] || card.state}.`;
       lines.push(line(`nc-variant-state is-${card.state}`, text));

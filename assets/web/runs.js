@@ -165,6 +165,7 @@ window.nitro = window.nitro || {};
     if (header.index < me.at) return;
     me.at = header.index;
     runs.stage.setGrid(header.committed, header.index, header.total);
+    nitro.bits.show(header);
   }
 
   /* The canvas shows a frame of this run: the finished picture is no longer what is seen. */
@@ -196,7 +197,7 @@ window.nitro = window.nitro || {};
       pace[me.request.variant] = { step: header.timings.device_ms / header.steps, total };
     }
     runs.result = { name: header.result, picture: header.picture, settings: header.settings,
-      key: me.key, steps: header.steps, grid: header.committed, base: me.base, blob: picture,
+      key: me.key, steps: header.steps, grid: header.committed, bits: rasterOf(header), base: me.base, blob: picture,
       step: `${header.steps} / ${header.steps}`, first: again ? "kept" : time(me.first),
       total: again ? "kept" : time(total) };
     runs.stage.keepFinished();
@@ -225,9 +226,13 @@ window.nitro = window.nitro || {};
     stage.root.dataset.shown = result.settings.prompt;
     stage.root.dataset.result = result.name || "";
     stage.setGrid(result.grid, null, result.steps);
+    nitro.bits.show(result.bits);
     nitro.canSave(true);
     stage.picture.setAttribute("aria-label", `Picture: ${result.settings.prompt}`);
   };
+
+  const rasterOf = ({ bits, bits_shape, committed }) => (bits ? { bits, bits_shape, committed } : null);
+  nitro.rasterOf = rasterOf;
 
   async function recover(me, error) {
     const served = error instanceof nitro.ServerError;

@@ -135,7 +135,7 @@ window.nitro = window.nitro || {};
     const s = nitro.settings;
     const out = { prompt, variant: s.variant, cfg_schedule: s.cfg_schedule };
     for (const key of Object.keys(WORDS)) out[key] = allowed(key, s[key], explain);
-    return out;
+    return { ...out, ...nitro.bits?.fields(card(s.variant)) };
   };
 
   nitro.allowedSetting = (key, value, variant) => allowed(key, value, null, variant);

@@ -14,7 +14,8 @@ window.nitro = window.nitro || {};
     const link = new URL(location.href);
     link.hash = "";
     link.search = new URLSearchParams({ prompt: settings.prompt,
-      ...Object.fromEntries(CARRIED.map((key) => [key, settings[key]])) });
+      ...Object.fromEntries(CARRIED.map((key) => [key, settings[key]])),
+      ...(settings.size ? { size: settings.size } : {}) });
     try {
       await navigator.clipboard.writeText(link.href);
       const started = settings.picture || settings.fork_of;
@@ -36,6 +37,7 @@ window.nitro = window.nitro || {};
       const text = query.get(key);
       out[key] = ["variant", "cfg_schedule"].includes(key) ? text : Number(text);
     }
+    if (query.has("size")) out.size = Number(query.get("size"));
     return out;
   };
 
@@ -49,6 +51,7 @@ window.nitro = window.nitro || {};
     }
     nitro.quietly(() => nitro.push(values));
     nitro.onVariant?.();
+    if (settings.size) nitro.bits.setSize(Number(settings.size));
     nitro.pushPrompt(settings.prompt);
     nitro.remember({ prompt: settings.prompt });
     if (!known) nitro.say(`This server has no ${settings.variant}; the other settings are set.`, "warn");
@@ -59,7 +62,7 @@ window.nitro = window.nitro || {};
     const settings = nitro.linkSettings();
     if (!settings) return null;
     const clean = new URL(location.href);
-    ["prompt", ...CARRIED].forEach((key) => clean.searchParams.delete(key));
+    ["prompt", "size", ...CARRIED].forEach((key) => clean.searchParams.delete(key));
     history.replaceState(null, "", clean); // a reload keeps what was changed since
     return settings;
   };
