@@ -68,13 +68,13 @@ def make_engine(
     """The engine for this machine.
 
     Without ids: those of NITRO_VARIANTS ("all" for every one), else the embedded variants and,
-    where NITRO_WEIGHTS says where weights come from, the published ones too. Nothing is
-    downloaded unasked. `every_preview`: a preview of each step, whatever it costs. `max_batch`:
+    where NITRO_WEIGHTS says where weights come from, the published ones too (not those for
+    research only). Nothing is downloaded unasked. `every_preview`: a preview of each step, whatever it costs. `max_batch`:
     pictures that share a step, if not as many as suit the device.
     """
     from engine.engine import Engine
     from engine.limits import EngineLimits
-    from models.catalogue import CATALOGUE
+    from models.choice import ACCEPT, NotServed, choose_variants
     from models.loading import Loader
     from models.precision import weights_budget
     from models.sources import Sources
@@ -83,12 +83,15 @@ def make_engine(
     if not variant_ids:
         wished = os.environ.get("NITRO_VARIANTS", "")
         variant_ids = [name.strip() for name in wished.split(",") if name.strip()]
-    known = [variant.id for variant in CATALOGUE]
-    if variant_ids == ["all"]:
-        variant_ids = known
-    if unknown := sorted(set(variant_ids) - set(known)):
-        raise SystemExit(f"Unknown variant: {', '.join(unknown)}. Known: {', '.join(known)}.")
-    default = [v.id for v in CATALOGUE if v.embedded or sources.weights]
+    try:
+        chosen = choose_variants(
+            variant_ids,
+            weights_given=bool(sources.weights),
+            random=sources.random,
+            accepted=os.environ.get(ACCEPT) == "accepted",
+        )
+    except NotServed as refused:
+        raise SystemExit(str(refused)) from None
     loader = Loader(sources)
     memory = os.environ.get("NITRO_MEMORY_GB")
     limits = EngineLimits(
@@ -96,7 +99,7 @@ def make_engine(
         memory_bytes=int(float(memory) * 1e9) if memory else weights_budget(loader.device),
         preview_share=1e6 if every_preview else EngineLimits.preview_share,
     )
-    return Engine(loader.load, variant_ids or default, device=loader.device, limits=limits)
+    return Engine(loader.load, chosen, device=loader.device, limits=limits)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ class UploadRoutes:
         variants = self._engine.variants()
         photo = decode(data, max(variant.resolution for variant in variants), fit, margin)
         name = self._engine.add_picture(photo.pixels, owner)
-        grids = sorted({variant.grid for variant in variants})
+        grids = sorted({variant.grid for variant in variants if variant.grid})
         return {
             "picture": name,
             "side": photo.pixels.shape[0],
