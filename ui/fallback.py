@@ -56,6 +56,7 @@ class Fallback:
             context: int = 0,
             fork_of: str = "",
             fork_step: int = 0,
+            size: int = 0,
         ) -> AsyncIterator[tuple[dict[str, Any], str]]:
             """Draw a picture, one answer per step: its state, and the picture as a data URI.
 
@@ -82,6 +83,7 @@ class Fallback:
                 "context": context,
                 "fork_of": fork_of,
                 "fork_step": fork_step,
+                "size": size,
             }
             given = {name: value for name, value in values.items() if value is not None}
             jobs, owner = await self.ask(request, [("live", given)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -17,6 +18,8 @@ from ui.results import ResultStore
 from ui.stream import CanvasRoutes
 from ui.theme import theme
 from ui.uploads import UploadRoutes
+from ui.votes.routes import VoteRoutes
+from ui.votes.store import VoteStore, default_file
 
 
 class Server:
@@ -41,11 +44,16 @@ def serve(
     share: bool = False,
     quiet: bool = False,
     guard: Guard | None = None,
+    votes: Path | None = None,
 ) -> Server:
-    """Serve an engine. Returns at once; variants may still be loading, the page follows them."""
+    """Serve an engine. Returns at once; variants may still be loading, the page follows them.
+
+    `votes` is the file blind votes are kept in; NITRO_VOTES if none is given.
+    """
     guard, results, desk = guard or Guard(), ResultStore(), FrontDesk(engine)
     routes = CanvasRoutes(engine, guard, results, desk).routes()
     routes += UploadRoutes(engine, guard).routes()
+    routes += VoteRoutes(engine, guard, desk, VoteStore(votes or default_file())).routes()
     routes += HealthRoutes(engine, guard).routes()
     page = live.build(engine, Api(engine, Fallback(guard, results, desk)))
     page.queue(default_concurrency_limit=None)
@@ -56,7 +64,7 @@ def serve(
         quiet=quiet,
         prevent_thread_lock=True,
         theme=theme(),
-        css_paths=live.WEB / "page.css",
+        css_paths=[live.WEB / "page.css", live.WEB / "vote.css"],
         head=live.head(engine),
         footer_links=["api"],
         ssr_mode=False,

@@ -1,4 +1,4 @@
-/* Live, Compare and Grid: which of them is shown follows the address (#compare, #grid). */
+/* Live, Compare, Grid and Vote: which of them is shown follows the address (#compare, ...). */
 "use strict";
 window.nitro = window.nitro || {};
 
@@ -7,7 +7,8 @@ window.nitro = window.nitro || {};
     const find = (name) => document.querySelector(name);
     nitro.compare = new nitro.Compare(find(".nc-compare"));
     nitro.grid = new nitro.Grid(find(".nc-grid"));
-    const others = { compare: nitro.compare, grid: nitro.grid };
+    nitro.vote = new nitro.Vote(find(".nc-vote"));
+    const others = { compare: nitro.compare, grid: nitro.grid, vote: nitro.vote };
     let shown = "live";
 
     function go() {

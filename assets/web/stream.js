@@ -95,19 +95,27 @@ window.nitro = window.nitro || {};
 
   const isEnd = (header) => ["finished", "superseded", "failed"].includes(header.event);
 
-  async function streamRaw(requests, signal, onEvent) {
-    const response = await call("canvas/stream", {
+  /* POST a body and hand out the answer's messages as they come. */
+  async function readStream(path, body, signal, onEvent) {
+    const response = await call(path, {
       method: "POST",
       signal,
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ requests }),
+      body: JSON.stringify(body),
     });
-    let open = requests.length;
     for await (const [header, picture] of messages(response)) {
       if (signal.aborted) return;
-      if (isEnd(header)) open -= 1;
       onEvent(header, picture);
     }
+  }
+
+  async function streamRaw(requests, signal, onEvent) {
+    let open = requests.length;
+    await readStream("canvas/stream", { requests }, signal, (header, picture) => {
+      if (isEnd(header)) open -= 1;
+      onEvent(header, picture);
+    });
+    if (signal.aborted) return;
     if (open > 0) throw new ServerError(0, "The picture's stream ended early.");
   }
 
@@ -117,7 +125,7 @@ window.nitro = window.nitro || {};
     // Gradio's inputs go by place; null is the server's default.
     const data = [r.prompt, r.variant, r.seed, r.ar_iterations, r.flow_steps, r.cfg_scale,
       r.cfg_schedule, r.temperature, r.preview_every, r.caption, r.count, r.picture, r.strength,
-      r.free, r.context, r.fork_of, r.fork_step].map((value) => value ?? null);
+      r.free, r.context, r.fork_of, r.fork_step, r.size].map((value) => value ?? null);
     const posted = await fetch(address("gradio_api/call/generate"), {
       method: "POST",
       signal,
@@ -147,5 +155,6 @@ window.nitro = window.nitro || {};
 
   const forgetSession = () => { session = null; };
 
-  Object.assign(nitro, { ServerError, address, call, forgetSession, streamRaw, streamGradio });
+  Object.assign(nitro, { ServerError, address, call, forgetSession, readStream, streamRaw,
+    streamGradio });
 })(window.nitro);

@@ -11,7 +11,9 @@ RESEARCH = {"instella-diffusion", "instella-ar"}
 EMBEDDED = {variant.id for variant in CATALOGUE if variant.embedded}
 
 
-def chosen(*wished: str, weights: bool = False, random: bool = False, accepted: bool = False) -> set:
+def chosen(
+    *wished: str, weights: bool = False, random: bool = False, accepted: bool = False
+) -> set:
     made = choose_variants(wished, weights_given=weights, random=random, accepted=accepted)
     return set(made)
 

@@ -1,0 +1,1 @@
+"""Blind votes: two pictures of one prompt and seed, whose models are named after the vote."""

@@ -1,0 +1,28 @@
+"""What Pocket's models are asked in a match when the visitor has no wish: things they know."""
+
+POCKET_PROMPTS = (
+    "a fox on a blue background",
+    "an owl on a green background",
+    "a panda, pink background",
+    "a rocket on black",
+    "a strawberry on turquoise",
+    "a cat left of a dog",
+    "a tree below the sun",
+    "a robot above a book",
+    "a pizza and a guitar on orange",
+    "a blue car and a red balloon",
+    "a green heart on a yellow background",
+    "a purple butterfly and a yellow bell",
+    "three apples",
+    "two bananas on purple",
+    "four stars on a blue background",
+    "two penguins on a white background",
+    "a snail right of a mushroom",
+    "a cactus and a ghost",
+    "a yellow fish on a red background",
+    "an elephant on a grey background",
+    "a key above a lock",
+    "three cherries on a brown background",
+    "a pink octopus on black",
+    "a bus and a bicycle on green",
+)
