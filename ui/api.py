@@ -1,4 +1,5 @@
-"""Named endpoints for programs beside `/generate`: `/compare`, `/variants`, `/status`.
+"""Named endpoints for programs beside `/generate`: `/compare`, `/variants`, `/status`;
+`/grid` and `/batch` are in `ui.api_many`.
 
 Whoever calls them is guarded and paced like a page. Their signatures and docstrings are the API's.
 """
@@ -12,6 +13,8 @@ from typing import Any
 import gradio as gr
 
 from engine.events import Event, Failed, Finished, Superseded
+from ui.api_many import batch_endpoint, grid_endpoint
+from ui.batch.desk import BatchDesk
 from ui.fallback import Fallback
 from ui.frontdesk import Place
 from ui.stream import MAX_SLOTS
@@ -21,13 +24,16 @@ from ui.variants import cards
 class Api:
     """Registers the endpoints. `fallback` admits callers and encodes answers."""
 
-    def __init__(self, engine: Any, fallback: Fallback) -> None:
-        self._engine, self._fallback = engine, fallback
+    def __init__(self, engine: Any, fallback: Fallback, batches: BatchDesk) -> None:
+        self._engine, self._fallback, self._batches = engine, fallback, batches
 
     def register(self) -> None:
         """Call inside `gr.Blocks`."""
         self._fallback.register()
         gr.api(self.compare(), api_name="compare", concurrency_limit=None)
+        grid, batch = grid_endpoint(self._fallback), batch_endpoint(self._batches, self._fallback)
+        gr.api(grid, api_name="grid", concurrency_limit=None)
+        gr.api(batch, api_name="batch", concurrency_limit=None)
         gr.api(self.variants(), api_name="variants")
         gr.api(self.status(), api_name="status")
 

@@ -118,6 +118,16 @@ class Fallback:
                 self._guard.count(error)
             raise gr.Error(str(error), print_exception=False) from None
 
+    def count(self, request: gr.Request) -> str:
+        """Who asks, counted as one picture. Raises `gr.Error` in words."""
+        try:
+            http, owner = self.admit(request)
+            self._guard.pace(http, owner)
+        except Refusal as error:
+            self._guard.count(error)
+            raise gr.Error(str(error), print_exception=False) from None
+        return owner
+
     def cancel(self, jobs: Iterable[Any]) -> None:
         """Stop what has not finished."""
         for job in jobs:

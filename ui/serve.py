@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from fastapi import FastAPI
 
 from ui import page as live
 from ui.api import Api
+from ui.batch.desk import BatchDesk
+from ui.batch.routes import BatchRoutes
 from ui.fallback import Fallback
 from ui.frontdesk import FrontDesk
 from ui.guard import Guard
@@ -25,8 +28,8 @@ from ui.votes.store import VoteStore, default_file
 class Server:
     """A running page. `address` is where, `block` waits until it is stopped."""
 
-    def __init__(self, page: gr.Blocks, app: FastAPI, address: str):
-        self._page, self.app, self.address = page, app, address
+    def __init__(self, page: gr.Blocks, app: FastAPI, address: str, batches: BatchDesk):
+        self._page, self.app, self.address, self._batches = page, app, address, batches
 
     def block(self) -> None:
         """Return when the server is stopped."""
@@ -34,6 +37,7 @@ class Server:
 
     def close(self) -> None:
         """Stop serving. The engine is not closed."""
+        self._batches.close()
         self._page.close(verbose=False)
 
 
@@ -45,17 +49,21 @@ def serve(
     quiet: bool = False,
     guard: Guard | None = None,
     votes: Path | None = None,
+    most_pictures: int = 500,
 ) -> Server:
     """Serve an engine. Returns at once; variants may still be loading, the page follows them.
 
-    `votes` is the file blind votes are kept in; NITRO_VOTES if none is given.
+    `votes` is the file blind votes are kept in; NITRO_VOTES if none is given. `most_pictures` is
+    how many one batch may have.
     """
     guard, results, desk = guard or Guard(), ResultStore(), FrontDesk(engine)
     routes = CanvasRoutes(engine, guard, results, desk).routes()
     routes += UploadRoutes(engine, guard).routes()
     routes += VoteRoutes(engine, guard, desk, VoteStore(votes or default_file())).routes()
+    batches = BatchDesk(engine, Path(tempfile.mkdtemp(prefix="nitro-batches-")), most_pictures)
+    routes += BatchRoutes(engine, guard, batches).routes()
     routes += HealthRoutes(engine, guard).routes()
-    page = live.build(engine, Api(engine, Fallback(guard, results, desk)))
+    page = live.build(engine, Api(engine, Fallback(guard, results, desk), batches))
     page.queue(default_concurrency_limit=None)
     app, address, _ = page.launch(
         server_name=host,
@@ -64,7 +72,7 @@ def serve(
         quiet=quiet,
         prevent_thread_lock=True,
         theme=theme(),
-        css_paths=[live.WEB / "page.css", live.WEB / "vote.css"],
+        css_paths=[live.WEB / name for name in ("page.css", "batch.css", "vote.css")],
         head=live.head(engine),
         footer_links=["api"],
         ssr_mode=False,
@@ -74,4 +82,4 @@ def serve(
     )
     # in front: Gradio has a route for every single-segment address
     app.router.routes[0:0] = routes
-    return Server(page, app, address)
+    return Server(page, app, address, batches)

@@ -1,4 +1,4 @@
-/* Live, Compare, Grid and Vote: which of them is shown follows the address (#compare, ...). */
+/* Live and the other pages: which of them is shown follows the address (#compare, #grid, ...). */
 "use strict";
 window.nitro = window.nitro || {};
 
@@ -7,8 +7,9 @@ window.nitro = window.nitro || {};
     const find = (name) => document.querySelector(name);
     nitro.compare = new nitro.Compare(find(".nc-compare"));
     nitro.grid = new nitro.Grid(find(".nc-grid"));
+    nitro.batch = new nitro.Batch(find(".nc-batch"));
     nitro.vote = new nitro.Vote(find(".nc-vote"));
-    const others = { compare: nitro.compare, grid: nitro.grid, vote: nitro.vote };
+    const others = { compare: nitro.compare, grid: nitro.grid, batch: nitro.batch, vote: nitro.vote };
     let shown = "live";
 
     function go() {

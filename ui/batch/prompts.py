@@ -8,6 +8,7 @@ file too, which draws the same pictures again.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
@@ -19,7 +20,16 @@ from engine.requests import GenerationRequest
 KNOWN = frozenset(f.name for f in fields(GenerationRequest))
 WRITTEN = frozenset({"file_name", "weights"})  # a batch's own notes, read over
 _WHOLE = frozenset(
-    {"seed", "ar_iterations", "flow_steps", "preview_every", "count", "context", "fork_step"}
+    {
+        "seed",
+        "ar_iterations",
+        "flow_steps",
+        "preview_every",
+        "count",
+        "context",
+        "fork_step",
+        "size",
+    }
 )
 _REAL = frozenset({"cfg_scale", "temperature", "strength"})
 
@@ -43,11 +53,7 @@ def read_prompts(path: Path) -> tuple[Entry, ...]:
     and its settings can be drawn is not asked here: one that cannot fails alone.
     """
     ending = path.suffix.lower()
-    read: Callable[[TextIO], Iterator[Entry]] = _text
-    if ending == ".csv":
-        read = _csv
-    elif ending in (".jsonl", ".ndjson"):
-        read = _jsonl
+    read = _reader(ending)
     try:
         with path.open(encoding="utf-8-sig", newline="" if ending == ".csv" else None) as file:
             entries = tuple(read(file))
@@ -62,6 +68,20 @@ def read_prompts(path: Path) -> tuple[Entry, ...]:
     if not entries:
         raise PromptFileError(f"{path} holds no prompt.")
     return entries
+
+
+def parse_prompts(text: str, kind: str) -> tuple[Entry, ...]:
+    """The same of text that was sent: "text", "csv" or "jsonl". Raises `PromptFileError`."""
+    entries = tuple(_reader(f".{kind}")(io.StringIO(text.removeprefix("\ufeff"))))
+    if not entries:
+        raise PromptFileError("There is no prompt. Write one a line.")
+    return entries
+
+
+def _reader(ending: str) -> Callable[[TextIO], Iterator[Entry]]:
+    if ending == ".csv":
+        return _csv
+    return _jsonl if ending in (".jsonl", ".ndjson") else _text
 
 
 def _text(file: TextIO) -> Iterator[Entry]:

@@ -56,8 +56,10 @@ class Runner:
         encode: Encode,
         progress: Progress,
         tell: Callable[[Task | None, str], None],
+        owner: str = OWNER,
     ) -> None:
         """`tell` hears of every failure (its task, the words) and of progress (no task)."""
+        self._owner = owner
         self._engine, self._ledger, self._encode = engine, ledger, encode
         self._progress, self._tell = progress, tell
         self._inbox: queue.SimpleQueue[_Over | _Written | _Stop] = queue.SimpleQueue()
@@ -100,7 +102,7 @@ class Runner:
             if task is None:
                 return
             try:
-                job = self._engine.submit(task.request(), OWNER, str(task.index))
+                job = self._engine.submit(task.request(), self._owner, str(task.index))
             except InvalidRequest as error:
                 self._failed(task, str(error))
             except QueueFull as error:

@@ -38,6 +38,7 @@ def run(options: argparse.Namespace, make_engine: Callable[[list[str] | None], A
             share=options.share,
             quiet=True,
             guard=guard,
+            most_pictures=most_pictures(os.environ),
         )
     except OSError:
         engine.close()
@@ -66,6 +67,14 @@ def where(host: str | None, port: int | None, environ: Any) -> tuple[str, int]:
     if port is None and not given.isdigit():
         raise SystemExit(f"NITRO_PORT has to be a number; got {given!r}.")
     return host or environ.get("NITRO_HOST") or fallback, int(given) if port is None else port
+
+
+def most_pictures(environ: Any) -> int:
+    """How many pictures one batch of a visitor may have: NITRO_BATCH_PICTURES."""
+    given = environ.get("NITRO_BATCH_PICTURES") or "500"
+    if not given.isdecimal():
+        raise SystemExit(f"NITRO_BATCH_PICTURES has to be a number; got {given!r}.")
+    return int(given)
 
 
 def proxies(environ: Any) -> int:
