@@ -71,7 +71,7 @@ def count_sampler(model: NitroAR | NitroE, variant: Variant, rows: int, costs: C
         _masked_ar(model, variant, rows, costs)
 
 
-def _settings(variant: Variant) -> SampleSettings:
+def default_settings(variant: Variant) -> SampleSettings:
     return SampleSettings(
         seed=0,
         ar_iterations=variant.ar_iterations.default,
@@ -103,7 +103,7 @@ def _parts(model: NitroAR, rows: int) -> dict[str, float]:
 
 
 def _masked_ar(model: NitroAR, variant: Variant, rows: int, costs: Costs) -> None:
-    settings, sampler = _settings(variant), MaskedARSampler(model)
+    settings, sampler = default_settings(variant), MaskedARSampler(model)
     config, part = model.config, _parts(model, rows)
     text = torch.empty(rows, config.text_width, device=META)
     iterations, steps, branches = settings.ar_iterations, settings.flow_steps, 2
@@ -158,7 +158,7 @@ def _masked_ar(model: NitroAR, variant: Variant, rows: int, costs: Costs) -> Non
 
 
 def _joint(model: NitroAR, variant: Variant, rows: int, costs: Costs) -> None:
-    settings, sampler = _settings(variant), JointSampler(model)
+    settings, sampler = default_settings(variant), JointSampler(model)
     config, part = model.config, _parts(model, rows)
     text = torch.empty(rows, config.text_width, device=META)
     steps, branches, width = settings.flow_steps, 2, model.full_config.head.width
@@ -216,7 +216,7 @@ def _joint(model: NitroAR, variant: Variant, rows: int, costs: Costs) -> None:
 
 
 def _diffusion(model: NitroE, variant: Variant, rows: int, costs: Costs) -> None:
-    settings, sampler = _settings(variant), DiffusionSampler(model)
+    settings, sampler = default_settings(variant), DiffusionSampler(model)
     config, steps = model.config, settings.flow_steps
     branches = 2 if settings.cfg_scale > 1 else 1
     text = torch.empty(rows, config.text_width, device=META)

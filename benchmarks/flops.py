@@ -17,8 +17,11 @@ import torch
 from diffusers import AutoencoderDC
 from transformers import LlamaConfig, LlamaModel
 
+from benchmarks.flop_bits import count_bits
 from benchmarks.flop_stages import META, Costs, count_sampler, gflop
 from models.catalogue import CATALOGUE, Variant, find_variant
+from models.instella.autoregressive import BitAR
+from models.instella.diffusion import BitDiffusion
 from models.loading import NITRO_TOKENS, POCKET_TOKENS, build
 from models.published import DC_AE_F32C32, LLAMA_32_1B
 from models.sources import POCKET_FOLDER
@@ -29,18 +32,30 @@ def measure(variant: Variant) -> Costs:
     with META:
         model = build(variant.id).eval().requires_grad_(False)
     model.to(META)  # position tables are built for real
+    if isinstance(model, BitDiffusion | BitAR):
+        costs = Costs()
+        count_bits(model, variant, costs)
+        return _summed(costs)
     rows = POCKET_TOKENS if variant.text_encoder == "pocket" else NITRO_TOKENS
     costs = Costs()
     _text(variant, rows, costs)
     count_sampler(model, variant, rows, costs)
-    decode = gflop(
-        lambda: _decoder(variant)(torch.empty(1, 32, variant.grid, variant.grid, device=META))
-    )
+    decode = latent_decode(variant)
     costs.stage("decode", decode, decode, decode)
     costs.repeat_prompt_first_pass_not_cached_gflop += decode
+    return _summed(costs)
+
+
+def _summed(costs: Costs) -> Costs:
     costs.first_prompt_gflop = sum(row["after_first"] for row in costs.stages.values())
     costs.repeat_prompt_gflop = sum(row["after_repeat"] for row in costs.stages.values())
     return costs
+
+
+def latent_decode(variant: Variant) -> float:
+    """GFLOP of decoding one picture."""
+    latent = torch.empty(1, 32, variant.grid, variant.grid, device=META)
+    return gflop(lambda: _decoder(variant)(latent))
 
 
 def _text(variant: Variant, rows: int, costs: Costs) -> None:

@@ -11,6 +11,7 @@ device except `wait_ready` and `close`.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Self
@@ -174,6 +175,13 @@ class Engine:
     def ready(self) -> bool:
         """Whether some variant can draw at this moment. Waits for nothing, not even for a lock."""
         return self.alive and bool(self._pool.ready())
+
+    @property
+    def device_name(self) -> str:
+        """The device in a person's words."""
+        if self._device.type == "cuda":
+            return str(torch.cuda.get_device_name(self._device))
+        return f"{self._device.type.upper()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
 
     def variants(self) -> tuple[Variant, ...]:
         """The catalogue's entries this engine serves, ready or not, in the configured order.

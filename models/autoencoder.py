@@ -13,6 +13,9 @@ from diffusers import AutoencoderDC
 from torch import Tensor
 
 from models.contracts import BrokenPicture
+from models.packed import FILE as PACKED
+from models.packed import read_packed
+from models.weights import load_into, shapes_of
 
 
 class DCAutoencoder:
@@ -24,7 +27,13 @@ class DCAutoencoder:
 
     @classmethod
     def from_folder(cls, folder: Path, dtype: torch.dtype) -> DCAutoencoder:
-        """From a folder in diffusers' layout. Raises what diffusers raises."""
+        """From a folder in diffusers' layout, or with its weights in 8 bits. Raises what diffusers
+        raises, or `models.weights.WeightsError`."""
+        if (folder / PACKED).is_file():
+            with torch.device("meta"):
+                model = AutoencoderDC.from_config(AutoencoderDC.load_config(folder))
+            load_into(model, read_packed(folder / PACKED, shapes_of(model)), dtype)
+            return cls(model)
         return cls(AutoencoderDC.from_pretrained(folder, torch_dtype=dtype, use_safetensors=True))
 
     def decode(self, latents: Tensor, resolution: int | None = None) -> Tensor:

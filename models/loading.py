@@ -247,6 +247,8 @@ def _from_folder(folder: Path, load: Callable[..., Part], *arguments: object) ->
         )
     try:
         return load(folder, *arguments)
+    except WeightsError:
+        raise
     except Exception as error:  # each library and version has its own kinds
         _log.warning("Loading %s failed", folder, exc_info=True)
         raise WeightsError(

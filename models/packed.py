@@ -1,4 +1,4 @@
-"""Weights in 8 bits: how Pocket's generators are stored, so that all of them fit into the product.
+"""Weights in 8 bits: how Pocket's models are stored, so that all of them fit into the product.
 
 A matrix is kept as int8 with one fp32 scale per output row (`<name>.row_scale`), which rounds each
 weight by at most half a 127th of its row's largest. Everything else is fp16. When read, the tensors
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from models.weights import Shapes, WeightsError, difference, read_tensors
 
 SCALE = ".row_scale"
+FILE = "packed.safetensors"  # in a model's folder, in place of the library's own file
 _LEVELS = 127
 _SMALL = 4096  # values; below, a scale per row would save nothing worth having
 

@@ -16,8 +16,11 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, LlamaModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, LlamaConfig, LlamaModel, PreTrainedTokenizerBase
 
+from models.packed import FILE as PACKED
+from models.packed import read_packed
+from models.weights import load_into, shapes_of
 from models.wording import NearestWords
 
 
@@ -92,8 +95,12 @@ class LlamaTextEncoder:
 
     @classmethod
     def from_folder(cls, folder: Path, max_tokens: int, dtype: torch.dtype) -> LlamaTextEncoder:
-        """From a folder in the usual transformers layout. Raises what transformers raises."""
-        model = LlamaModel.from_pretrained(folder, dtype=dtype, use_safetensors=True)
+        """From a folder in the usual transformers layout, or with its weights in 8 bits. Raises what
+        transformers raises, or `models.weights.WeightsError`."""
+        if (folder / PACKED).is_file():
+            model = _unpacked(folder, dtype)
+        else:
+            model = LlamaModel.from_pretrained(folder, dtype=dtype, use_safetensors=True)
         tokenizer = AutoTokenizer.from_pretrained(folder)
         nearest = NearestWords.beside(folder, tokenizer.get_vocab())
         model.eval().requires_grad_(False)
@@ -123,3 +130,12 @@ class LlamaTextEncoder:
 
     def nearest_words(self, word: str) -> list[str]:
         return self._nearest(word) if self._nearest else []
+
+
+def _unpacked(folder: Path, dtype: torch.dtype) -> LlamaModel:
+    with torch.device("meta"):
+        model = LlamaModel(LlamaConfig.from_pretrained(folder))
+    tensors = read_packed(folder / PACKED, shapes_of(model))
+    model.rotary_emb = type(model.rotary_emb)(model.config)  # its table is no weight
+    load_into(model, tensors, dtype)
+    return model

@@ -1,8 +1,7 @@
 """Last stage: the averaged weights of finished runs as the product's files.
 
-The files have the official layout: a safetensors file per variant (in 8 bits, see
-`models.packed`), a transformers folder for the text encoder, a diffusers folder for the
-autoencoder (these two in half precision).
+The files have the official layout: a safetensors file per variant, a transformers folder for the
+text encoder, a diffusers folder for the autoencoder; all of them in 8 bits (see `models.packed`).
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from pathlib import Path
 from diffusers import AutoencoderDC
 from safetensors.torch import save_file
 
+from models.instella.loading import POCKET_FILE as TOKENIZER_FILE
+from models.packed import FILE as PACKED_FILE
 from models.packed import pack, tables_of
 from models.preview import FILE as PREVIEW_FILE
 from training.autoencoder import CONFIG
@@ -27,7 +28,8 @@ from training.words import save_tokenizer
 def export_autoencoder(run: Path, scale: float, out: Path) -> None:
     model = AutoencoderDC(**CONFIG, scaling_factor=scale)
     model.load_state_dict(averaged(run))
-    model.half().save_pretrained(out / "autoencoder")
+    model.save_config(out / "autoencoder")
+    save_file(pack(model.state_dict()), out / "autoencoder" / PACKED_FILE)
 
 
 def export_preview(run: Path, out: Path) -> None:
@@ -41,7 +43,9 @@ def export_text_encoder(run: Path, out: Path) -> None:
     model.load_state_dict(
         {n.removeprefix(prefix): t for n, t in averaged(run).items() if n.startswith(prefix)}
     )
-    model.half().save_pretrained(out / "text_encoder")
+    (out / "text_encoder").mkdir(exist_ok=True)
+    model.config.save_pretrained(out / "text_encoder")
+    save_file(pack(model.state_dict()), out / "text_encoder" / PACKED_FILE)
     save_tokenizer(out / "text_encoder")
     save_related_words(out / "text_encoder")
 
@@ -70,6 +74,8 @@ def main() -> None:
     export_autoencoder(
         args.runs / "autoencoder", LatentSet.load(args.runs / "latents.pt").scale, args.out
     )
+    if (args.runs / "tokenizer" / "checkpoint.pt").exists():
+        save_file(pack(averaged(args.runs / "tokenizer")), args.out / TOKENIZER_FILE)
     if (args.runs / "preview" / "checkpoint.pt").exists():
         export_preview(args.runs / "preview", args.out)
     export_text_encoder(args.runs / "pocket-ar", args.out)

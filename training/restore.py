@@ -2,7 +2,7 @@
 
 The inverse of `export`. A machine without the old runs continues with
 `python -m training.restore --out runs/start` and then `--start-from runs/start/VARIANT`: the
-weights are those of the files (half precision), only the optimiser's state is new.
+weights are those of the files (8 bits), only the optimiser's state is new.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.packed import tables_of, unpack
+from models.instella.loading import POCKET_FILE as TOKENIZER_FILE
+from models.packed import FILE, tables_of, unpack
 from training.families import families
 
-AUTOENCODER = Path("autoencoder/diffusion_pytorch_model.safetensors")
-TEXT_ENCODER = Path("text_encoder/model.safetensors")
+AUTOENCODER = Path("autoencoder") / FILE
+TEXT_ENCODER = Path("text_encoder") / FILE
 
 
 def write_run(folder: Path, tensors: dict[str, Tensor]) -> None:
@@ -30,9 +31,12 @@ def write_run(folder: Path, tensors: dict[str, Tensor]) -> None:
 
 def restore(pocket: Path, out: Path) -> list[str]:
     """Write a run for the autoencoder and for every variant found in `pocket`; their names."""
-    write_run(out / "autoencoder", load_file(pocket / AUTOENCODER))
+    write_run(out / "autoencoder", unpack(load_file(pocket / AUTOENCODER)))
+    if (pocket / TOKENIZER_FILE).exists():
+        write_run(out / "tokenizer", unpack(load_file(pocket / TOKENIZER_FILE)))
     names = [name for name in families() if (pocket / f"{name}.safetensors").exists()]
-    text = {f"text.{name}": t for name, t in load_file(pocket / TEXT_ENCODER).items()}
+    stored = unpack(load_file(pocket / TEXT_ENCODER))
+    text = {f"text.{name}": t for name, t in stored.items()}
     for name in names:
         tables = tables_of(families()[name].build())
         model = tables | unpack(load_file(pocket / f"{name}.safetensors"))

@@ -22,7 +22,7 @@ WEB = Path(__file__).resolve().parent.parent / "assets" / "web"
 SCRIPTS = (
     "stream.js", "canvas.js", "settings.js", "report.js", "base.js", "runs.js", "live.js",
     "bits.js", "film.js", "undo.js", "paint.js", "pad.js", "share.js", "history.js", "keys.js", "pane.js", "versus.js",
-    "compare.js", "axes.js", "grid.js", "batch.js", "vote.js", "pages.js", "panel.js",
+    "compare.js", "axes.js", "grid.js", "batch.js", "vote.js", "numbers.js", "pages.js", "panel.js",
 )  # fmt: skip
 TITLE = "Nitro Canvas"
 
@@ -85,7 +85,7 @@ def build(engine: Any, api: Api) -> gr.Blocks:
             with gr.Column(scale=4, min_width=300, elem_id="nc-panel"):
                 prompt, generate, stop = _prompt()
                 controls, dice = _settings(variants, start)
-        for name in ("compare", "grid", "batch", "vote"):
+        for name in ("compare", "grid", "batch", "vote", "numbers"):
             gr.HTML(html_template=_web(f"{name}.html"), js_on_load=None, elem_id=f"nc-{name}")
         _wire(page, stage, prompt, controls, (generate, stop, dice))
         api.register()

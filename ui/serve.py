@@ -17,12 +17,16 @@ from ui.fallback import Fallback
 from ui.frontdesk import FrontDesk
 from ui.guard import Guard
 from ui.health import HealthRoutes
+from ui.numbers.desk import NumbersDesk, measuring_allowed
+from ui.numbers.routes import NumbersRoutes
 from ui.results import ResultStore
 from ui.stream import CanvasRoutes
 from ui.theme import theme
 from ui.uploads import UploadRoutes
 from ui.votes.routes import VoteRoutes
 from ui.votes.store import VoteStore, default_file
+
+STYLES = ("page.css", "batch.css", "vote.css", "numbers.css")
 
 
 class Server:
@@ -62,6 +66,8 @@ def serve(
     routes += VoteRoutes(engine, guard, desk, VoteStore(votes or default_file())).routes()
     batches = BatchDesk(engine, Path(tempfile.mkdtemp(prefix="nitro-batches-")), most_pictures)
     routes += BatchRoutes(engine, guard, batches).routes()
+    numbers = NumbersDesk(engine, measuring_allowed())
+    routes += NumbersRoutes(engine, guard, numbers).routes()
     routes += HealthRoutes(engine, guard).routes()
     page = live.build(engine, Api(engine, Fallback(guard, results, desk), batches))
     page.queue(default_concurrency_limit=None)
@@ -72,7 +78,7 @@ def serve(
         quiet=quiet,
         prevent_thread_lock=True,
         theme=theme(),
-        css_paths=[live.WEB / name for name in ("page.css", "batch.css", "vote.css")],
+        css_paths=[live.WEB / name for name in STYLES],
         head=live.head(engine),
         footer_links=["api"],
         ssr_mode=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from engine.costs import COSTS
 from engine.requests import (
     CFG_RANGE,
     MAX_CONTEXT,
@@ -52,6 +53,7 @@ def _card(variant: Any, entry: Any) -> dict[str, Any]:
         "ar_iterations": asdict(variant.ar_iterations),
         "flow_steps": asdict(variant.flow_steps),
         "cfg_scale": {"default": variant.cfg_scale, "low": CFG_RANGE[0], "high": CFG_RANGE[1]},
+        "cost": asdict(COSTS[variant.id]) if variant.id in COSTS else None,
         "embedded": variant.embedded,
         "examples": list(POCKET_EXAMPLES if variant.embedded else EXAMPLES),
         "parameters_m": variant.parameters_m,

@@ -4,7 +4,9 @@ window.nitro = window.nitro || {};
 
 (function (nitro) {
   const FACTS = { first: "First frame", total: "Total", steps: "Steps", forwards: "Backbone passes",
-    step: "A step", memory: "Weights" };
+    step: "A step", flops: "Arithmetic", memory: "Weights" };
+  const TIPS = { flops: "Estimated from the model's sizes and these settings, decoding included, text "
+    + "left out; 2 operations per multiply-add" };
 
   function element(tag, attributes = {}, ...children) {
     const made = document.createElement(tag);
@@ -162,7 +164,8 @@ window.nitro = window.nitro || {};
         this.result = { key: JSON.stringify(asked), settings: header.settings, blob,
           measured: again ? null : { first_frame_ms: this.first, total_ms: total,
             step_ms: header.timings.device_ms / header.steps, steps: header.steps,
-            backbone_passes: rounds * branches } };
+            backbone_passes: rounds * branches,
+            estimated_gflop: nitro.gflopOf(card, settings) } };
         this.element.dataset.state = "finished";
         this.element.dataset.seed = header.seed;
         this.element.dataset.total = Math.round(total);
@@ -172,13 +175,15 @@ window.nitro = window.nitro || {};
           total: again ? kept : nitro.paneTime(total), steps: header.steps,
           forwards: rounds * branches,
           step: again ? kept : nitro.paneTime(header.timings.device_ms / header.steps),
+          flops: nitro.flopWords(card, settings),
           memory: card.memory_mb ? `${card.memory_mb} MB` : "–" });
       });
     }
 
     tell(facts) {
       this.facts.replaceChildren(...Object.entries(facts).map(([key, value]) =>
-        element("div", {}, element("dt", {}, FACTS[key]), element("dd", {}, String(value)))));
+        element("div", TIPS[key] ? { title: TIPS[key] } : {}, element("dt", {}, FACTS[key]),
+          element("dd", {}, String(value)))));
     }
 
     stopped() {

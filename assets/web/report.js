@@ -78,6 +78,21 @@ window.nitro = window.nitro || {};
     for (const name of [".nc-save", ".nc-link"]) report.root.querySelector(name).disabled = !on;
   };
 
+  /* GFLOP of a picture by the variant's coefficients, or null where nobody counted them. */
+  nitro.gflopOf = function ({ cost }, { ar_iterations: rounds, flow_steps: flow, cfg_scale: scale }) {
+    if (!cost) return null;
+    const branch = cost.base + cost.per_iteration * rounds + cost.per_flow_step * flow
+      + cost.per_both * rounds * flow;
+    return (scale === 1 ? 1 : 2) * branch + cost.decode;
+  };
+
+  nitro.flopWords = function (card, settings) {
+    const gflop = nitro.gflopOf(card, settings);
+    if (gflop === null) return "–";
+    const [value, unit] = gflop >= 1000 ? [gflop / 1000, "T"] : [gflop, "G"];
+    return `≈ ${value < 10 ? value.toFixed(1) : Math.round(value)} ${unit}FLOP`;
+  };
+
   nitro.reachable = async function () {
     try { return (await fetch(nitro.address("canvas/status"))).ok; } catch { return false; }
   };

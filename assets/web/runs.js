@@ -223,6 +223,8 @@ window.nitro = window.nitro || {};
     fact("first", result.first);
     fact("total", result.total);
     fact("seed", String(result.settings.seed));
+    const drawnBy = nitro.card(result.settings.variant);
+    fact("flops", drawnBy ? nitro.flopWords(drawnBy, result.settings) : "–");
     stage.root.dataset.shown = result.settings.prompt;
     stage.root.dataset.result = result.name || "";
     stage.setGrid(result.grid, null, result.steps);
