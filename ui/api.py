@@ -6,17 +6,16 @@ Whoever calls them is guarded and paced like a page. Their signatures and docstr
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import gradio as gr
 
-from engine.events import Event, Failed, Finished, Superseded
+from engine.events import Failed, Finished, Superseded
 from ui.api_many import batch_endpoint, grid_endpoint
 from ui.batch.desk import BatchDesk
 from ui.fallback import Fallback
-from ui.frontdesk import Place
+from ui.merged import merged
 from ui.stream import MAX_SLOTS
 from ui.variants import cards
 
@@ -31,7 +30,8 @@ class Api:
         """Call inside `gr.Blocks`."""
         self._fallback.register()
         gr.api(self.compare(), api_name="compare", concurrency_limit=None)
-        grid, batch = grid_endpoint(self._fallback), batch_endpoint(self._batches, self._fallback)
+        grid = grid_endpoint(self._engine, self._fallback)
+        batch = batch_endpoint(self._batches, self._fallback)
         gr.api(grid, api_name="grid", concurrency_limit=None)
         gr.api(batch, api_name="batch", concurrency_limit=None)
         gr.api(self.variants(), api_name="variants")
@@ -96,23 +96,3 @@ class Api:
                 fallback.cancel(open_jobs.values())
 
         return compare
-
-
-async def merged(jobs: dict[Place, Any]) -> AsyncIterator[tuple[Place, Event]]:
-    """All jobs' events as they come. No task group: its scope must not be left open by a yield."""
-    streams = {place: job.stream() for place, job in jobs.items()}
-    waiting = {asyncio.ensure_future(anext(each)): place for place, each in streams.items()}
-    try:
-        while waiting:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                place = waiting.pop(task)
-                try:
-                    event = task.result()
-                except StopAsyncIteration:
-                    continue
-                yield place, event
-                waiting[asyncio.ensure_future(anext(streams[place]))] = place
-    finally:
-        for task in waiting:
-            task.cancel()

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import gradio as gr
 from starlette.requests import Request
 
 from engine.events import Event, Failed, Finished, Superseded
-from engine.requests import GenerationRequest, InvalidRequest
-from ui.bodies import check_size
+from engine.requests import GenerationRequest
+from ui.bodies import MAX_BODY_BYTES, check_size
 from ui.frames import describe
 from ui.frontdesk import FrontDesk, Place
 from ui.guard import Guard, Refusal
@@ -92,41 +93,46 @@ class Fallback:
 
         return generate
 
-    def admit(self, request: gr.Request) -> tuple[Request, str]:
-        """The page's owner id if it sent one; else a caller of its own per Gradio session."""
+    def admit(self, request: gr.Request, body: int = MAX_BODY_BYTES) -> tuple[Request, str]:
+        """The page's owner id if it sent one; else a caller of its own per Gradio session.
+
+        Raises `Refusal`, for a body beyond `body` bytes too.
+        """
         http: Request = request.request  # type: ignore[assignment]
         self._guard.check_origin(http)
-        check_size(http)
+        check_size(http, body)
         try:
             return http, self._guard.sessions.owner(http)
         except Refusal:
             return http, f"api:{request.session_hash or secrets.token_hex(16)}"
 
     async def ask(
-        self, request: gr.Request, wanted: list[tuple[str, dict[str, Any]]]
+        self, request: gr.Request, wanted: list[tuple[str, dict[str, Any]]], owner: str = ""
     ) -> tuple[dict[Place, Any], str]:
-        """Jobs for requests by slot, and their owner. Raises `gr.Error` in words."""
-        try:
-            http, owner = self.admit(request)
+        """Jobs for requests by slot, and their owner, if it is not given. `gr.Error` in words."""
+        with self.in_words():
+            http, caller = self.admit(request)
             asked = [
                 (slot, GenerationRequest.from_dict(values).resolved()) for slot, values in wanted
             ]
-            self._guard.pace(http, owner, sum(each.count for _, each in asked))
-            return await self._desk.submit(owner, asked), owner
-        except (Refusal, InvalidRequest) as error:
+            self._guard.pace(http, caller, sum(each.count for _, each in asked))
+            return await self._desk.submit(owner or caller, asked), owner or caller
+
+    def count(self, request: gr.Request, body: int = MAX_BODY_BYTES) -> str:
+        """Who asks, counted as one picture. Raises `Refusal`."""
+        http, owner = self.admit(request, body)
+        self._guard.pace(http, owner)
+        return owner
+
+    @contextmanager
+    def in_words(self) -> Iterator[None]:
+        """Refusals, which are counted, and whatever was asked wrongly become `gr.Error`."""
+        try:
+            yield
+        except (Refusal, ValueError) as error:  # every reader and checker raises a kind of it
             if isinstance(error, Refusal):
                 self._guard.count(error)
             raise gr.Error(str(error), print_exception=False) from None
-
-    def count(self, request: gr.Request) -> str:
-        """Who asks, counted as one picture. Raises `gr.Error` in words."""
-        try:
-            http, owner = self.admit(request)
-            self._guard.pace(http, owner)
-        except Refusal as error:
-            self._guard.count(error)
-            raise gr.Error(str(error), print_exception=False) from None
-        return owner
 
     def cancel(self, jobs: Iterable[Any]) -> None:
         """Stop what has not finished."""

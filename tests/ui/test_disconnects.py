@@ -132,7 +132,7 @@ def test_a_reader_that_stops_reading_holds_nothing_up(monkeypatch):
 def call_data(prompt: str, ar_iterations: int = 4) -> list:
     """The Gradio event's inputs, in order."""
     given = [prompt, "pocket-ar", 0, ar_iterations, None, None, "constant", 1.0, 1]
-    return given + [None] * 8  # null is the default, for what has one
+    return given + [None] * 9  # null is the default, for what has one
 
 
 def test_leaving_the_second_transport_cancels(site):

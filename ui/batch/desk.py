@@ -177,7 +177,15 @@ class BatchDesk:
 
             encode = webp if run.plan.format == "webp" else png
             watched = _Watched(ledger, run)
-            run.runner = Runner(self._engine, watched, encode, progress, tell, f"batch:{run.name}")  # type: ignore[arg-type]
+            run.runner = Runner(
+                self._engine,
+                watched,  # type: ignore[arg-type]
+                encode,
+                progress,
+                tell,
+                owner=f"batch:{run.name}",
+                patient=True,
+            )
             if run.stopping:
                 run.runner.stop()
             run.runner.run()

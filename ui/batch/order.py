@@ -8,11 +8,12 @@ from typing import Any, cast
 from engine.requests import GenerationRequest, InvalidRequest, find_variant
 from ui.batch.plan import Format, Plan
 from ui.batch.prompts import Entry, parse_prompts
-from ui.batch.template import expand
+from ui.batch.template import combinations, expand
 
 KINDS = ("text", "csv", "jsonl", "template")
 SETTINGS = ("ar_iterations", "flow_steps", "cfg_scale", "cfg_schedule", "temperature", "size")
 MAX_SEEDS = 1000
+MAX_TEMPLATE = 4000  # characters of a line
 
 
 def read_order(order: Mapping[str, Any], limit: int) -> Plan:
@@ -43,13 +44,28 @@ def read_order(order: Mapping[str, Any], limit: int) -> Plan:
     for variant in chosen:  # what no prompt could have fails now, and once
         GenerationRequest("x", variant, seed=seed, **settings).resolved()
     if kind == "template":
-        lines = [line.strip() for line in prompts.splitlines() if line.strip()]
-        entries = tuple(Entry(text) for line in lines for text in expand(line, limit))
-        if not entries:
-            raise InvalidRequest("There is no template. Write one a line.")
+        entries = _expanded(prompts, limit)
     else:
         entries = parse_prompts(prompts, kind)
     return Plan(entries, chosen, seeds, seed, settings, cast(Format, form))
+
+
+def _expanded(templates: str, limit: int) -> tuple[Entry, ...]:
+    """Every combination of every line; counted before they are made, for they may be many."""
+    entries: list[Entry] = []
+    for line in filter(None, map(str.strip, templates.splitlines())):
+        if len(line) > MAX_TEMPLATE:
+            raise InvalidRequest(f"A template may have at most {MAX_TEMPLATE:,} characters.")
+        made = expand(line, limit)
+        if len(entries) + combinations(line) > limit:
+            raise InvalidRequest(
+                f"The templates stand for more than {limit:,} prompts; at most {limit:,} are drawn "
+                "in one batch here. Shorten a list."
+            )
+        entries += map(Entry, made)
+    if not entries:
+        raise InvalidRequest("There is no template. Write one a line.")
+    return tuple(entries)
 
 
 def expected_seconds(plan: Plan, engine: Any) -> float | None:

@@ -57,9 +57,14 @@ class Runner:
         progress: Progress,
         tell: Callable[[Task | None, str], None],
         owner: str = OWNER,
+        patient: bool = False,
     ) -> None:
-        """`tell` hears of every failure (its task, the words) and of progress (no task)."""
-        self._owner = owner
+        """`tell` hears of every failure (its task, the words) and of progress (no task).
+
+        `owner`: whose pictures these are to the engine. `patient`: where others use the engine
+        too, room in its queue is waited for.
+        """
+        self._owner, self._patient = owner, patient
         self._engine, self._ledger, self._encode = engine, ledger, encode
         self._progress, self._tell = progress, tell
         self._inbox: queue.SimpleQueue[_Over | _Written | _Stop] = queue.SimpleQueue()
@@ -85,7 +90,8 @@ class Runner:
         try:
             while True:
                 self._fill(tasks)
-                if not self._drawing and not self._writing:
+                waits = self._held is not None and not self.stopped
+                if not self._drawing and not self._writing and not waits:
                     break
                 self._take(writers)
         finally:
@@ -106,7 +112,7 @@ class Runner:
             except InvalidRequest as error:
                 self._failed(task, str(error))
             except QueueFull as error:
-                if not self._drawing and not self._writing:
+                if not self._patient and not self._drawing and not self._writing:
                     raise BatchBroken(str(error)) from None
                 self._held = task
                 return

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
 from engine.events import Pixels
@@ -51,20 +52,31 @@ class Layout:
         return _MARGIN + self.sidebar + x * step, top
 
 
-def layout(grid: Grid) -> Layout:
-    """Cells at their pictures' size, or smaller where the sheet would grow beyond `MAX_SIDE`."""
+def layout(grid: Grid, most: int = MAX_SIDE) -> Layout:
+    """Cells at their pictures' size, or smaller where the sheet would grow beyond `most`."""
     columns, rows, tables = ([len(axis.values) for axis in grid.axes] + [1])[:3]
     header = 64 + 20 * (len(grid.axes) > 2)
     cell = max(find_variant(each.request.variant).resolution for each in grid.cells)
-    room = MAX_SIDE - _SIDEBAR - 2 * _MARGIN
+    room = most - _SIDEBAR - 2 * _MARGIN
     across = room // columns - _GAP
-    down = ((MAX_SIDE - 2 * _MARGIN) // tables - header - _MARGIN) // rows - _GAP
+    down = ((most - 2 * _MARGIN) // tables - header - _MARGIN) // rows - _GAP
     return Layout(max(48, min(cell, across, down)), columns, rows, tables, header)
 
 
-def sheet(grid: Grid, pictures: Mapping[Place, Pixels]) -> bytes:
-    """The PNG of the cells that are there, uint8 [H, W, 3] by place. Axes and settings are inside."""
-    where = layout(grid)
+def shrunk(pixels: Pixels, side: int) -> Pixels:
+    """A square picture at this size, if it is not that small already."""
+    if max(pixels.shape[:2]) <= side:
+        return pixels
+    image = Image.fromarray(pixels).resize((side, side), Image.Resampling.LANCZOS)
+    return np.asarray(image)
+
+
+def sheet(grid: Grid, pictures: Mapping[Place, Pixels], most: int = MAX_SIDE) -> bytes:
+    """The PNG of the cells that are there, uint8 [H, W, 3] by place. Axes and settings are inside.
+
+    Cells are small enough for neither side to grow much beyond `most`.
+    """
+    where = layout(grid, most)
     image = Image.new("RGB", where.size, _PAPER)
     draw = ImageDraw.Draw(image)
     for table in range(where.tables):
