@@ -92,6 +92,8 @@ E_STEPS ?= 2608
 PAIRS ?= 2400
 PREVIEW_STEPS ?= 2189
 DIST_STEPS ?= 298
+TOKENIZER_STEPS ?= 4174
+INSTELLA_STEPS ?= 2000
 
 pocket: $(DEV_READY) fonts
 	$(PY) -m training.autoencoder --steps $(AE_STEPS)
@@ -103,6 +105,10 @@ pocket: $(DEV_READY) fonts
 	$(PY) -m training.generator --variant pocket-e --steps $(E_STEPS) \
 		--encoder-from runs/pocket-ar --start-from runs/pocket-ar
 	$(PY) -m training.distill --pairs $(PAIRS) --steps $(DIST_STEPS)
+	$(PY) -m training.tokenizer --steps $(TOKENIZER_STEPS) --batch 32
+	$(PY) -m training.bits --count $(SCENES)
+	$(PY) -m training.generator --variant pocket-instella --steps $(INSTELLA_STEPS) \
+		--latents runs/bits.pt --autoencoder runs/tokenizer --encoder-from runs/pocket-ar
 	$(PY) -m training.export --runs runs --out assets/pocket
 
 pocket-smoke: $(DEV_READY) fonts
@@ -127,6 +133,11 @@ pocket-smoke: $(DEV_READY) fonts
 	$(PY) -m training.adversarial --variant pocket-ar --start-from $$runs/pocket-ar \
 		--autoencoder $$runs/autoencoder --latents $$runs/latents.pt --steps 20 \
 		--out $$runs/adversarial; \
+	$(PY) -m training.tokenizer --out $$runs/tokenizer --minutes $(SMOKE_MINUTES); \
+	$(PY) -m training.bits --tokenizer $$runs/tokenizer --out $$runs/bits.pt --count 512; \
+	$(PY) -m training.generator --variant pocket-instella --minutes $(SMOKE_MINUTES) \
+		--autoencoder $$runs/tokenizer --latents $$runs/bits.pt \
+		--encoder-from $$runs/pocket-ar --out $$runs/pocket-instella; \
 	$(PY) -m training.export --runs $$runs --out $$runs/assets; \
 	$(PY) -m training.evaluate --pocket $$runs/assets --per-skill 2
 
