@@ -12,6 +12,7 @@ from typing import Any
 import gradio as gr
 
 from engine.events import Failed, Finished, Superseded
+from ui import mcp_tools
 from ui.api_many import batch_endpoint, grid_endpoint
 from ui.batch.desk import BatchDesk
 from ui.fallback import Fallback
@@ -23,19 +24,27 @@ from ui.variants import cards
 class Api:
     """Registers the endpoints. `fallback` admits callers and encodes answers."""
 
-    def __init__(self, engine: Any, fallback: Fallback, batches: BatchDesk) -> None:
+    def __init__(
+        self, engine: Any, fallback: Fallback, batches: BatchDesk, tools: bool = False
+    ) -> None:
+        """`tools`: register those for language models too."""
         self._engine, self._fallback, self._batches = engine, fallback, batches
+        self._tools = tools
 
     def register(self) -> None:
-        """Call inside `gr.Blocks`."""
-        self._fallback.register()
-        gr.api(self.compare(), api_name="compare", concurrency_limit=None)
-        grid = grid_endpoint(self._engine, self._fallback)
-        batch = batch_endpoint(self._batches, self._fallback)
-        gr.api(grid, api_name="grid", concurrency_limit=None)
-        gr.api(batch, api_name="batch", concurrency_limit=None)
-        gr.api(self.variants(), api_name="variants")
-        gr.api(self.status(), api_name="status")
+        """Call inside `gr.Blocks`. Any number may wait in one that draws: the engine queues."""
+        if self._tools:
+            mcp_tools.register(self._engine, self._fallback)
+        drawing = {
+            "generate": self._fallback.bound(),
+            "compare": self.compare(),
+            "grid": grid_endpoint(self._engine, self._fallback),
+            "batch": batch_endpoint(self._batches, self._fallback),
+        }
+        for name, function in drawing.items():
+            gr.api(mcp_tools.no_tool(function), api_name=name, concurrency_limit=None)
+        for name, function in {"variants": self.variants(), "status": self.status()}.items():
+            gr.api(mcp_tools.no_tool(function), api_name=name)
 
     def variants(self) -> Any:
         engine = self._engine

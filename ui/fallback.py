@@ -31,10 +31,6 @@ class Fallback:
     def __init__(self, guard: Guard, results: ResultStore, desk: FrontDesk):
         self._guard, self._results, self._desk = guard, results, desk
 
-    def register(self) -> None:
-        """Call inside `gr.Blocks`. Any number may wait in it: the engine does the queueing."""
-        gr.api(self.bound(), api_name="generate", concurrency_limit=None)
-
     def bound(self) -> Any:
         """The event as a plain function, whose signature and docstring are the API's."""
 

@@ -16,6 +16,7 @@ import gradio as gr
 
 from engine.requests import MAX_PROMPT_CHARACTERS
 from ui.api import Api
+from ui.mcp_tools import KEPT_S
 from ui.variants import cards, limits
 
 WEB = Path(__file__).resolve().parent.parent / "assets" / "web"
@@ -72,7 +73,9 @@ def build(engine: Any, api: Api) -> gr.Blocks:
     """The page for an engine. Launch it with `ui.serve`."""
     variants = cards(engine)
     start = _defaults(variants)
-    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
+    with gr.Blocks(
+        title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(600, KEPT_S)
+    ) as page:
         gr.HTML(html_template=_web("header.html"), js_on_load=None, elem_id="nc-header")
         with gr.Row(elem_id="nc-main", equal_height=False):
             with gr.Column(scale=6, min_width=300, elem_id="nc-left"):

@@ -54,11 +54,13 @@ def serve(
     guard: Guard | None = None,
     votes: Path | None = None,
     most_pictures: int = 500,
+    mcp: bool = False,
 ) -> Server:
     """Serve an engine. Returns at once; variants may still be loading, the page follows them.
 
     `votes` is the file blind votes are kept in; NITRO_VOTES if none is given. `most_pictures` is
-    how many one batch may have.
+    how many one batch may have. `mcp` switches on the tools for language models, at
+    `gradio_api/mcp`, which need the package mcp.
     """
     guard, results, desk = guard or Guard(), ResultStore(), FrontDesk(engine)
     routes = CanvasRoutes(engine, guard, results, desk).routes()
@@ -69,7 +71,7 @@ def serve(
     numbers = NumbersDesk(engine, measuring_allowed())
     routes += NumbersRoutes(engine, guard, numbers).routes()
     routes += HealthRoutes(engine, guard).routes()
-    page = live.build(engine, Api(engine, Fallback(guard, results, desk), batches))
+    page = live.build(engine, Api(engine, Fallback(guard, results, desk), batches, mcp))
     page.queue(default_concurrency_limit=None)
     app, address, _ = page.launch(
         server_name=host,
@@ -82,6 +84,7 @@ def serve(
         head=live.head(engine),
         footer_links=["api"],
         ssr_mode=False,
+        mcp_server=mcp,
         enable_monitoring=False,
         max_file_size="8mb",
         favicon_path=live.WEB / "favicon.svg",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--variants", default=None, metavar="A,B", help="serve only these (NITRO_VARIANTS)"
     )
+    parser.add_argument(
+        "--mcp",
+        action="store_true",
+        help="tools for language models, over the Model Context Protocol (NITRO_MCP=1); needs "
+        "the package mcp",
+    )
 
 
 def run(options: argparse.Namespace, make_engine: Callable[[list[str] | None], Any]) -> int:
-    """Serve until Ctrl+C. 1 when the address cannot be had."""
+    """Serve until Ctrl+C. 1 when the address cannot be had, or the package for `--mcp`."""
+    from ui import mcp_tools
     from ui.guard import Guard
     from ui.serve import serve
 
+    mcp = options.mcp or wants_mcp(os.environ)
+    if mcp and not mcp_tools.available():
+        print(mcp_tools.MISSING, file=sys.stderr)
+        return 1
     wished = [name.strip() for name in (options.variants or "").split(",") if name.strip()]
     engine = make_engine(wished or None)
     host, port = where(options.host, options.port, os.environ)
@@ -39,6 +51,7 @@ def run(options: argparse.Namespace, make_engine: Callable[[list[str] | None], A
             quiet=True,
             guard=guard,
             most_pictures=most_pictures(os.environ),
+            mcp=mcp,
         )
     except OSError:
         engine.close()
@@ -49,6 +62,8 @@ def run(options: argparse.Namespace, make_engine: Callable[[list[str] | None], A
         return 1
     shown = "127.0.0.1" if host == "0.0.0.0" else host
     print(f"Nitro Canvas is at http://{shown}:{port}  (Ctrl+C ends it)", flush=True)
+    if mcp:
+        print(f"Tools for language models (MCP): http://{shown}:{port}/gradio_api/mcp/", flush=True)
     try:
         server.block()
     finally:
@@ -75,6 +90,14 @@ def most_pictures(environ: Any) -> int:
     if not given.isdecimal():
         raise SystemExit(f"NITRO_BATCH_PICTURES has to be a number; got {given!r}.")
     return int(given)
+
+
+def wants_mcp(environ: Any) -> bool:
+    """Whether NITRO_MCP switches the tools for language models on."""
+    given = environ.get("NITRO_MCP") or "0"
+    if given not in ("0", "1"):
+        raise SystemExit(f"NITRO_MCP has to be 1 or 0; got {given!r}.")
+    return bool(given == "1")
 
 
 def proxies(environ: Any) -> int:
