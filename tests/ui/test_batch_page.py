@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -14,9 +16,10 @@ import pytest
 from gradio_client import Client
 from PIL import Image
 
+from engine.requests import GenerationRequest
 from tests.ui.conftest import Site, serving
 from tests.ui.world import PageWorld, is_of, mean_colour, start
-from ui.batch.desk import BatchDesk
+from ui.batch.desk import BatchDesk, BatchLimit
 from ui.batch.order import read_order
 from ui.batch.plan import request_of
 
@@ -165,6 +168,70 @@ def test_old_batches_make_room_and_their_files_go(world: PageWorld, tmp_path: An
         assert not (tmp_path / "runs").exists()
 
 
+def long_order(seeds: int = 10) -> Any:
+    settings = {"ar_iterations": 64}
+    values = order(variants=["pocket-ar"], prompts="a fox", seeds=seeds, settings=settings)
+    return read_order(values, 40)
+
+
+def test_one_address_cannot_take_every_place(tmp_path: Any) -> None:
+    with start(PageWorld(step_s=0.01), VARIANTS) as engine:
+        desk = BatchDesk(engine, tmp_path / "runs", at_once=3)
+        for page in ("page 1", "page 2"):
+            desk.start(page, long_order(), "1.2.3.4")
+        with pytest.raises(BatchLimit, match="your network"):
+            desk.start("page 3", long_order(), "1.2.3.4")
+        desk.start("page 4", long_order(), "5.6.7.8")
+        with pytest.raises(BatchLimit, match="all there is room for"):
+            desk.start("page 5", long_order(), "9.9.9.9")
+        desk.close()
+
+
+def test_going_on_twice_at_once_is_going_on_once(tmp_path: Any) -> None:
+    """The second one met the folder's lock, and the run counted as failed while it was drawn."""
+    with start(PageWorld(step_s=0.003), VARIANTS) as engine:
+        desk = BatchDesk(engine, tmp_path / "runs")
+        run = desk.start("me", long_order(4))
+        desk.stop(run)
+        assert run.thread is not None
+        run.thread.join(20)
+        assert run.state == "stopped"
+        clicks = [threading.Thread(target=desk.go_on, args=[run]) for _ in range(8)]
+        for click in clicks:
+            click.start()
+        for click in clicks:
+            click.join()
+        run.thread.join(30)
+        assert (run.state, run.done, run.message) == ("done", 4, "")
+        desk.close()
+
+
+def test_a_full_queue_is_waited_for(tmp_path: Any) -> None:
+    """Others fill it; the batch is in no hurry."""
+    with start(PageWorld(step_s=0.01), VARIANTS, queue_size=4, queue_per_owner=4) as engine:
+        others = [engine.submit(GenerationRequest("x", seed=n), "other", str(n)) for n in range(4)]
+        desk = BatchDesk(engine, tmp_path / "runs")
+        run = desk.start("me", read_order(order(variants=["pocket-ar"]), 40))
+        assert run.thread is not None
+        run.thread.join(60)
+        assert (run.state, run.done) == ("done", 4)
+        assert all(job.done for job in others)
+        desk.close()
+
+
+def test_two_who_fetch_at_once_both_get_a_whole_zip(tmp_path: Any) -> None:
+    with start(PageWorld(step_s=0), VARIANTS) as engine:
+        desk = BatchDesk(engine, tmp_path / "runs")
+        run = desk.start("me", read_order(order(seeds=5), 40))
+        assert run.thread is not None
+        run.thread.join(30)
+        with ThreadPoolExecutor(8) as pool:
+            for target in pool.map(lambda _: desk.zip(run), range(16)):
+                with zipfile.ZipFile(target) as archive:
+                    assert archive.testzip() is None and len(archive.namelist()) >= 41
+        desk.close()
+
+
 # ---- named endpoints ----
 
 
@@ -239,6 +306,11 @@ def test_order_watch_reload_and_fetch_in_the_browser(page, site: Site, world: Pa
     page.wait_for_selector('[data-ready="yes"]', state="attached")
     page.fill(".nc-batch-prompts", "a {red|blue|green} {cat|dog}")
     page.fill(".nc-batch-seeds", "2")
+    page.click(".nc-batch-more summary")
+    page.fill("[data-setting=ar_iterations]", "99")
+    page.wait_for_selector(".nc-batch-size[data-kind=error]")
+    assert "AR iterations" in page.inner_text(".nc-batch-size")
+    page.fill("[data-setting=ar_iterations]", "3")
     page.wait_for_function(
         "document.querySelector('.nc-batch-size').textContent.includes('6 prompts, 12 pictures')"
     )
@@ -247,13 +319,17 @@ def test_order_watch_reload_and_fetch_in_the_browser(page, site: Site, world: Pa
     page.reload()
     page.wait_for_selector(".nc-batch[data-state=done]", timeout=60_000)
     assert page.input_value(".nc-batch-prompts") == "a {red|blue|green} {cat|dog}"
+    assert page.input_value("[data-setting=ar_iterations]") == "3"
     assert "12 of 12 pictures" in page.inner_text(".nc-batch-status")
     page.wait_for_function(
         "[...document.querySelectorAll('.nc-batch-newest img')].every((i) => i.naturalWidth === 96)"
     )
     with page.expect_download() as waiting:
         page.click(".nc-batch-zip")
-    names = zipfile.ZipFile(waiting.value.path()).namelist()
+    archive = zipfile.ZipFile(waiting.value.path())
+    names = archive.namelist()
+    lines = [json.loads(line) for line in archive.read("metadata.jsonl").splitlines()]
+    assert {line["ar_iterations"] for line in lines} == {3}
     assert sum(name.endswith(".png") for name in names) == 12 and "metadata.jsonl" in names
     page.fill(".nc-batch-prompts", "a {b")
     page.wait_for_selector(".nc-batch-size[data-kind=error]")
@@ -273,3 +349,26 @@ def test_a_csv_that_is_dropped_is_read_as_one(page, site: Site) -> None:
         "document.querySelector('.nc-batch-size').textContent.includes('2 prompts, 2 pictures')"
     )
     assert page.input_value(".nc-batch-kind") == "csv"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
+def test_nobody_trips_over_the_page_and_a_phone_shows_all_of_it(
+    page, site: Site, scheme: Any, width: int
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(site.address + "#batch")
+    page.wait_for_selector('[data-ready="yes"]', state="attached")
+    page.wait_for_selector(".nc-batch", state="visible")
+    page.fill(".nc-batch-prompts", "a fox")
+    page.click(".nc-batch-more summary")
+    page.click(".nc-batch-start")
+    page.wait_for_selector(".nc-batch[data-state=done]", timeout=30_000)
+    page.wait_for_selector(".nc-batch-newest img")
+    found = Axe().run(page).response["violations"]
+    serious = [rule["id"] for rule in found if rule["impact"] in ("serious", "critical")]
+    assert not serious
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
