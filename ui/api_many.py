@@ -162,9 +162,9 @@ def batch_endpoint(desk: BatchDesk, fallback: Fallback) -> Any:
             "settings": settings or {},
         }
         with fallback.in_words():
-            owner = fallback.count(request, body=MAX_ORDER_BYTES)
+            owner, place = fallback.count(request, MAX_ORDER_BYTES)
             plan = await run_in_threadpool(read_order, order, desk.most_pictures)
-            run = await _started(desk, owner, plan)
+            run = await _started(desk, owner, plan, place)
         try:
             while run.state == "running":
                 yield run.status()
@@ -177,9 +177,9 @@ def batch_endpoint(desk: BatchDesk, fallback: Fallback) -> Any:
     return batch
 
 
-async def _started(desk: BatchDesk, owner: str, plan: Plan) -> Run:
+async def _started(desk: BatchDesk, owner: str, plan: Plan, place: str) -> Run:
     """A run at work; none that lives on when its caller goes away in this very moment."""
-    call = asyncio.get_running_loop().run_in_executor(None, desk.start, owner, plan)
+    call = asyncio.get_running_loop().run_in_executor(None, desk.start, owner, plan, place)
     try:
         return await asyncio.shield(call)
     except asyncio.CancelledError:

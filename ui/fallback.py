@@ -114,11 +114,11 @@ class Fallback:
             self._guard.pace(http, caller, sum(each.count for _, each in asked))
             return await self._desk.submit(owner or caller, asked), owner or caller
 
-    def count(self, request: gr.Request, body: int = MAX_BODY_BYTES) -> str:
-        """Who asks, counted as one picture. Raises `Refusal`."""
+    def count(self, request: gr.Request, body: int = MAX_BODY_BYTES) -> tuple[str, str]:
+        """Who asks and from which address, counted as one picture. Raises `Refusal`."""
         http, owner = self.admit(request, body)
         self._guard.pace(http, owner)
-        return owner
+        return owner, self._guard.address(http)
 
     @contextmanager
     def in_words(self) -> Iterator[None]:

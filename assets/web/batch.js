@@ -67,7 +67,25 @@ window.nitro = window.nitro || {};
       return { prompts: value(".nc-batch-prompts"), kind: value(".nc-batch-kind"),
         variants: [...this.root.querySelectorAll(".nc-batch-variants input:checked")].map((each) => each.value),
         seeds: Number(value(".nc-batch-seeds")) || 1, seed: Number(value(".nc-batch-seed")) || 0,
-        format: value(".nc-batch-format") };
+        format: value(".nc-batch-format"), settings: this.settings() };
+    }
+
+    /* Those that are filled in; the models know the others best. */
+    settings() {
+      const given = [...this.root.querySelectorAll("[data-setting]")].filter((field) => field.value !== "");
+      return Object.fromEntries(given.map((field) => [field.dataset.setting,
+        field.dataset.setting === "cfg_schedule" ? field.value : Number(field.value)]));
+    }
+
+    /* Pixels a side, where a chosen model has a choice. */
+    sizes() {
+      const field = this.find("[data-setting=size]");
+      const chosen = this.order().variants.map((id) => nitro.card(id)?.sizes || []);
+      const sizes = chosen.length ? chosen.reduce((all, own) => all.filter((size) => own.includes(size))) : [];
+      const before = field.value;
+      field.replaceChildren(new Option("The model's own", ""), ...sizes.map((size) => new Option(`${size} px`, size)));
+      field.value = sizes.includes(Number(before)) ? before : "";
+      this.find(".nc-batch-size-field").hidden = !sizes.length;
     }
 
     restore() {
@@ -77,12 +95,18 @@ window.nitro = window.nitro || {};
       for (const key of ["kind", "seeds", "seed", "format"]) {
         if (key in kept) this.find(`.nc-batch-${key}`).value = kept[key];
       }
+      for (const [key, value] of Object.entries(kept.settings || {})) {
+        const field = this.find(`[data-setting=${key}]`);
+        if (field) field.value = value;
+        this.find(".nc-batch-more").open = true;
+      }
       this.root.querySelectorAll(".nc-batch-variants input").forEach((tick) => {
         if (kept.variants?.length) tick.checked = kept.variants.includes(tick.value);
       });
     }
 
     changed() {
+      this.sizes();
       const order = this.order();
       write(FORM, order.prompts.length < 200_000 ? order : { ...order, prompts: "" });
       clearTimeout(this.pause);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -11,6 +12,7 @@ from PIL import Image
 import app
 from ui.batch.ledger import METADATA
 
+VARIANTS = ("pocket-ar", "pocket-ar-joint")
 TEMPLATE = "{one|two|three} {red|blue} {cat|dog}"  # 12 pictures
 
 
@@ -43,3 +45,13 @@ def check_image_folder(folder: Path) -> None:
     assert all(each == columns[0] for each in columns), "a column is of one type"
     assert all(isinstance(line["file_name"], str) for line in found)
     assert sorted(line["file_name"] for line in found) == [p.name for p in pictures(folder)]
+
+
+def order(**changes: Any) -> dict[str, Any]:
+    """What a page asks for: four pictures of each of two variants."""
+    return {
+        "prompts": "a {red|blue} {cat|dog}",
+        "kind": "template",
+        "variants": list(VARIANTS),
+        **changes,
+    }

@@ -14,13 +14,10 @@ import pytest
 from gradio_client import Client
 from PIL import Image
 
+from tests.ui.batches import VARIANTS, order
 from tests.ui.conftest import Site, serving
 from tests.ui.world import PageWorld, is_of, mean_colour, start
-from ui.batch.desk import BatchDesk
-from ui.batch.order import read_order
 from ui.batch.plan import request_of
-
-VARIANTS = ("pocket-ar", "pocket-ar-joint")
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +52,6 @@ def zipped(http: httpx.Client, run: str) -> tuple[list[dict[str, Any]], dict[str
     archive = zipfile.ZipFile(io.BytesIO(http.get(f"batch/{run}/pictures.zip").content))
     lines = [json.loads(line) for line in archive.read("metadata.jsonl").splitlines()]
     return lines, {name: archive.read(name) for name in archive.namelist()}
-
-
-def order(**changes: Any) -> dict[str, Any]:
-    return {
-        "prompts": "a {red|blue} {cat|dog}",
-        "kind": "template",
-        "variants": list(VARIANTS),
-        **changes,
-    }
 
 
 def test_a_template_becomes_a_zip_with_metadata(visitor: httpx.Client) -> None:
@@ -148,23 +136,6 @@ def test_nobody_without_the_name_and_no_other_site_gets_at_a_batch(visitor: http
     assert visitor.post("batch/start", json=order()).status_code == 401
 
 
-def test_old_batches_make_room_and_their_files_go(world: PageWorld, tmp_path: Any) -> None:
-    with start(world, VARIANTS) as engine:
-        desk = BatchDesk(engine, tmp_path / "runs", kept=2)
-        runs = []
-        for n in range(4):
-            run = desk.start(f"owner {n}", read_order(order(variants=["pocket-ar-joint"]), 40))
-            assert run.thread is not None
-            run.thread.join(30)
-            assert run.state == "done", run.message
-            desk.zip(run)
-            runs.append(run)
-        assert [desk.get(run.name) is not None for run in runs] == [False, False, True, True]
-        assert not runs[0].folder.exists() and not runs[0].folder.with_suffix(".zip").exists()
-        desk.close()
-        assert not (tmp_path / "runs").exists()
-
-
 # ---- named endpoints ----
 
 
@@ -239,6 +210,11 @@ def test_order_watch_reload_and_fetch_in_the_browser(page, site: Site, world: Pa
     page.wait_for_selector('[data-ready="yes"]', state="attached")
     page.fill(".nc-batch-prompts", "a {red|blue|green} {cat|dog}")
     page.fill(".nc-batch-seeds", "2")
+    page.click(".nc-batch-more summary")
+    page.fill("[data-setting=ar_iterations]", "99")
+    page.wait_for_selector(".nc-batch-size[data-kind=error]")
+    assert "AR iterations" in page.inner_text(".nc-batch-size")
+    page.fill("[data-setting=ar_iterations]", "3")
     page.wait_for_function(
         "document.querySelector('.nc-batch-size').textContent.includes('6 prompts, 12 pictures')"
     )
@@ -247,13 +223,17 @@ def test_order_watch_reload_and_fetch_in_the_browser(page, site: Site, world: Pa
     page.reload()
     page.wait_for_selector(".nc-batch[data-state=done]", timeout=60_000)
     assert page.input_value(".nc-batch-prompts") == "a {red|blue|green} {cat|dog}"
+    assert page.input_value("[data-setting=ar_iterations]") == "3"
     assert "12 of 12 pictures" in page.inner_text(".nc-batch-status")
     page.wait_for_function(
         "[...document.querySelectorAll('.nc-batch-newest img')].every((i) => i.naturalWidth === 96)"
     )
     with page.expect_download() as waiting:
         page.click(".nc-batch-zip")
-    names = zipfile.ZipFile(waiting.value.path()).namelist()
+    archive = zipfile.ZipFile(waiting.value.path())
+    names = archive.namelist()
+    lines = [json.loads(line) for line in archive.read("metadata.jsonl").splitlines()]
+    assert {line["ar_iterations"] for line in lines} == {3}
     assert sum(name.endswith(".png") for name in names) == 12 and "metadata.jsonl" in names
     page.fill(".nc-batch-prompts", "a {b")
     page.wait_for_selector(".nc-batch-size[data-kind=error]")
@@ -273,3 +253,26 @@ def test_a_csv_that_is_dropped_is_read_as_one(page, site: Site) -> None:
         "document.querySelector('.nc-batch-size').textContent.includes('2 prompts, 2 pictures')"
     )
     assert page.input_value(".nc-batch-kind") == "csv"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
+def test_nobody_trips_over_the_page_and_a_phone_shows_all_of_it(
+    page, site: Site, scheme: Any, width: int
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(site.address + "#batch")
+    page.wait_for_selector('[data-ready="yes"]', state="attached")
+    page.wait_for_selector(".nc-batch", state="visible")
+    page.fill(".nc-batch-prompts", "a fox")
+    page.click(".nc-batch-more summary")
+    page.click(".nc-batch-start")
+    page.wait_for_selector(".nc-batch[data-state=done]", timeout=30_000)
+    page.wait_for_selector(".nc-batch-newest img")
+    found = Axe().run(page).response["violations"]
+    serious = [rule["id"] for rule in found if rule["impact"] in ("serious", "critical")]
+    assert not serious
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

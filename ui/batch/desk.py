@@ -47,6 +47,9 @@ class Run:
     stopping: bool = False
     runner: Runner | None = None
     thread: threading.Thread | None = None
+    place: str = ""  # the address it was asked from, if that is known
+    packed: int = -1  # pictures in its zip, if there is one
+    packing: threading.Lock = field(default_factory=threading.Lock)
 
     def status(self) -> dict[str, Any]:
         """For a page, as plain JSON."""
@@ -77,9 +80,11 @@ class BatchDesk:
         most_pictures: int = 500,
         at_once: int = 4,
         kept: int = 16,
+        per_place: int = 2,
     ) -> None:
         self._engine, self._root = engine, root
         self.most_pictures, self._at_once, self._keep = most_pictures, at_once, kept
+        self._per_place = per_place
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._lock = threading.Lock()
         self._closed = False
@@ -92,18 +97,18 @@ class BatchDesk:
                 "batch here. Make it smaller, or use `python app.py batch` on a machine of yours."
             )
 
-    def start(self, owner: str, plan: Plan) -> Run:
-        """Raises `BatchLimit` where it is too large or too many are at work."""
+    def start(self, owner: str, plan: Plan, place: str = "") -> Run:
+        """Raises `BatchLimit` where it is too large or too many are at work, here or for one
+        `place`, an address whose pages are each an owner."""
         self.check(plan)
         name = secrets.token_urlsafe(18)
-        run = Run(name, owner, plan, self._root / name)
+        run = Run(name, owner, plan, self._root / name, place=place)
         self._launch(run)
         return run
 
     def go_on(self, run: Run) -> None:
-        """Draw what is left of a run that was stopped or failed."""
-        if run.state != "running":
-            self._launch(run)
+        """Draw what is left of a run that was stopped or failed. One at work is left alone."""
+        self._launch(run)
 
     def get(self, name: str) -> Run | None:
         with self._lock:
@@ -122,7 +127,10 @@ class BatchDesk:
     def zip(self, run: Run) -> Path:
         """The pictures there are, packed. Raises `OSError`."""
         target = run.folder.with_suffix(".zip")
-        pack(run.folder, target, run.plan)
+        with run.packing:  # whoever else asks meanwhile gets the same
+            if run.packed != run.done or not target.is_file():
+                pack(run.folder, target, run.plan)
+                run.packed = run.done
         return target
 
     def close(self) -> None:
@@ -138,12 +146,19 @@ class BatchDesk:
 
     def _launch(self, run: Run) -> None:
         with self._lock:
+            if run.thread is not None and run.state == "running":
+                return
             working = [other for other in self._runs.values() if other.state == "running"]
             working = [other for other in working if other is not run]
             if self._closed:
                 raise BatchLimit("The server is shutting down. Please try again in a minute.")
             if any(other.owner == run.owner for other in working):
                 raise BatchLimit("A batch of yours is being drawn. Stop it or wait for its end.")
+            if run.place and [r.place for r in working].count(run.place) >= self._per_place:
+                raise BatchLimit(
+                    f"{self._per_place} batches are being drawn for your network, which is all it "
+                    "may have at once. Try again when one of them is done."
+                )
             if len(working) >= self._at_once:
                 raise BatchLimit(
                     f"{len(working)} batches are being drawn here, which is all there is room for. "
@@ -157,8 +172,8 @@ class BatchDesk:
                 del self._runs[old.name]
                 shutil.rmtree(old.folder, ignore_errors=True)
                 old.folder.with_suffix(".zip").unlink(missing_ok=True)
-        run.thread = threading.Thread(target=self._draw, args=[run], name="batch", daemon=True)
-        run.thread.start()
+            run.thread = threading.Thread(target=self._draw, args=[run], name="batch", daemon=True)
+            run.thread.start()
 
     def _draw(self, run: Run) -> None:
         """In the run's thread."""

@@ -66,7 +66,8 @@ class BatchRoutes:
         self._guard.pace(request, owner)
         plan = await self._ordered(request)
         try:
-            run = await run_in_threadpool(self._desk.start, owner, plan)
+            place = self._guard.address(request)
+            run = await run_in_threadpool(self._desk.start, owner, plan, place)
         except BatchLimit as error:
             raise Refusal(429, str(error)) from None
         return JSONResponse(run.status(), headers=NO_STORE)
