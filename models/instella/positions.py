@@ -37,8 +37,9 @@ def angle_table(places: Tensor, axes: tuple[int, int, int]) -> tuple[Tensor, Ten
     """Cosines and sines, fp32 [n, head_dim] each, of coordinates [n, 3]."""
     parts = []
     for axis, size in enumerate(axes):
-        rates = BASE ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
-        parts.append(places[:, axis, None].double() * rates)
+        # By name: models are built on the meta device, but this table has to be real.
+        steps = torch.arange(0, size, 2, dtype=torch.float64, device="cpu")
+        parts.append(places[:, axis, None].cpu().double() * BASE ** (-steps / size))
     angles = torch.cat(parts, dim=1).repeat_interleave(2, dim=1)
     return angles.cos().float(), angles.sin().float()
 

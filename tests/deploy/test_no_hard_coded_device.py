@@ -11,7 +11,7 @@ from tests.deploy.sources import nodes_of
 ROOMS = ("models", "engine", "training")
 CHOOSERS = ("models/precision.py", "training/loop.py")  # where "cuda" or "mps" may be chosen
 # Double precision on the CPU by name: MPS has none.
-CPU_TABLES = ("models/layers.py", "engine/linear.py")
+CPU_TABLES = ("models/layers.py", "models/instella/positions.py", "engine/linear.py")
 
 
 def is_gpu(node: ast.AST) -> bool:
