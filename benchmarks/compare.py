@@ -61,7 +61,8 @@ def _variant(
 
     (model,) = loaded.own
     # All of a pass goes through the middle group; its first block stands for the pass.
-    return variant.resolution, model, model.block_groups[1][0], draw  # type: ignore[index, union-attr, return-value]
+    block = "transformer_blocks.0.attn.o_proj" if variant.tokens else "block_groups.1.0"
+    return variant.resolution, model, model.get_submodule(block), draw
 
 
 def _peer(

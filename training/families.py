@@ -57,7 +57,7 @@ def families(draws: int = 1) -> dict[str, Family]:
             lambda model, tokens, _, text, generator: masked_ar_loss(
                 model, tokens, text, generator, draws
             ),
-            MaskedARSampler, iterations=16, flow_steps=4, cfg_scale=3.0,
+            MaskedARSampler, iterations=24, flow_steps=6, cfg_scale=3.0,
         ),
         "pocket-ar-joint": Family(
             partial(NitroAR, POCKET_AR_JOINT), joint_loss, JointSampler,

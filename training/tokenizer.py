@@ -26,6 +26,7 @@ from training.world.render import render
 from training.world.scenes import Scene, draw_scene
 
 SIDE = 128  # pixels, of the world's scenes
+SHARPER = 2.0  # how much surer bits are while the decoder alone is trained
 BY_ADAM = {"latent_tokens", "mask_tokens", "patch_embedder", "to_pixel", "quantizer"}
 
 
@@ -57,8 +58,9 @@ def as_batch(scenes: Sequence[Scene]) -> Tensor:
 
 
 def train(
-    run: Run, seed: int, batch: int, lr: float, start_from: Path | None, compiled: bool = False
-) -> None:
+    run: Run, seed: int, batch: int, lr: float, start_from: Path | None, compiled: bool = False,
+    only_decoder: bool = False,
+) -> None:  # fmt: skip
     torch.manual_seed(seed)
     device = pick_device()
     model = BinaryTokenizer(POCKET_TOKENIZER)
@@ -66,6 +68,10 @@ def train(
     if start_from is not None:
         model.load_state_dict(averaged(start_from))
     model.to(device)
+    if only_decoder:  # bits stay what they were, so the generators stay valid
+        model.encoder.requires_grad_(False)
+        model.quantizer.proj.requires_grad_(False)
+    sharper = SHARPER if only_decoder else 1.0
     average, optimizer = Average(model, 0.999), MuonAdamW([model], lr, BY_ADAM)
     if saved := run.resume():
         model.load_state_dict(saved["model"])
@@ -91,7 +97,7 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = lr * warmup_cosine(int(run.progress * 1e6), 10**6, warmup=2 * 10**4)
         with autocast(device), attention(device):
-            made = model.decode(drawn(model.logits(target), generator), side, side)
+            made = model.decode(drawn(sharper * model.logits(target), generator), side, side)
         loss = reconstruction_loss(made.float(), target)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -130,11 +136,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--only-decoder", action="store_true", help="keep the bits as they are")
     parser.add_argument("--compile", action="store_true", help="fuse operations: quicker after two "
         "minutes (needs a C++ compiler)")  # fmt: skip
     args = parser.parse_args()
     run = Run(args.out, args.steps, args.minutes * 60)
-    train(run, args.seed, args.batch, args.lr, args.start_from, args.compile)
+    train(run, args.seed, args.batch, args.lr, args.start_from, args.compile,
+          args.only_decoder)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -49,11 +49,12 @@ class TokenCache:
         size = (layers, len(memories), heads, self.text + positions, channels)
         self.keys, self.values = first.new_zeros(size), first.new_zeros(size)
         self.filled = 0  # tokens, the start token included
-        self._text_mask = torch.zeros(len(memories), self.text, dtype=torch.bool)
+        self.padded = any(memory.length < self.text for memory in memories)
+        places = torch.arange(self.text, device=first.device)
+        self._text_mask = torch.stack([places < memory.length for memory in memories])
         for branch, memory in enumerate(memories):
             self.keys[:, branch, :, : memory.length] = memory.keys
             self.values[:, branch, :, : memory.length] = memory.values
-            self._text_mask[branch, : memory.length] = True
 
     @property
     def length(self) -> int:
@@ -67,7 +68,7 @@ class TokenCache:
 
     def mask(self, length: int) -> Tensor:
         """bool [branches, length]: what may be looked at."""
-        tokens = torch.arange(length - self.text) < self.filled
+        tokens = torch.arange(length - self.text, device=self.keys.device) < self.filled
         return torch.cat([self._text_mask, tokens.expand(len(self._text_mask), -1)], dim=1)
 
 
@@ -128,8 +129,9 @@ class BitAR(BitGenerator):
         count = x.shape[1]
         cache.filled = count
         mask = cache.mask(cache.length)[:, None].repeat(1, count, 1)  # [branches, n + 1, length]
-        mask[:, :, cache.text :] &= torch.ones(count, count, dtype=torch.bool).tril()
-        mask = mask[:, None].to(x.device)
+        causal = torch.ones(count, count, dtype=torch.bool, device=x.device).tril()
+        mask[:, :, cache.text :] &= causal
+        mask = mask[:, None]
         positions = torch.arange(count, device=x.device)
         for index, block in enumerate(self.blocks):
             h = block.placed(x, positions)
@@ -150,9 +152,13 @@ class BitAR(BitGenerator):
         for cache in caches:
             cache.filled += 1
         length = max(cache.length for cache in caches)
-        mask = torch.cat([cache.mask(length) for cache in caches])[:, None, None]
-        bias = None if bool(mask.all()) else mask.to(x.device)
-        positions = torch.tensor(places).repeat_interleave(branches)[:, None].to(x.device)
+        bias = None
+        if any(cache.padded or cache.length < length for cache in caches):
+            bias = torch.cat([cache.mask(length) for cache in caches])[:, None, None]
+        # Made on the device, number by number: a copy would have to be waited for.
+        positions = torch.cat(
+            [torch.full((branches, 1), p, dtype=torch.long, device=x.device) for p in places]
+        )
         for index, block in enumerate(self.blocks):
             h = block.placed(x, positions)
             made = zip(

@@ -45,9 +45,9 @@ class TextBatch:
         if all(memory.length == longest for memory in memories):
             mask = None
         else:
-            lengths = torch.tensor([memory.length for memory in memories])
-            mask = (torch.arange(longest) < lengths[:, None])[:, None, None]
-            mask = mask.to(memories[0].keys.device)
+            # Made on the device: a mask that is copied there would have to be waited for.
+            places = torch.arange(longest, device=memories[0].keys.device)
+            mask = torch.stack([places < memory.length for memory in memories])[:, None, None]
         keys, values = (
             torch.stack([F.pad(part, (0, 0, 0, longest - part.shape[2])) for part in parts], dim=1)
             for parts in ([m.keys for m in memories], [m.values for m in memories])

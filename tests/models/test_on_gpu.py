@@ -13,7 +13,13 @@ from models.sources import Sources
 from tests.golden_rule import deviation
 
 pytestmark = pytest.mark.gpu
-VARIANTS = ("nitro-ar-gan", "nitro-ar-joint-gan", "nitro-e-dist")
+VARIANTS = (
+    "nitro-ar-gan",
+    "nitro-ar-joint-gan",
+    "nitro-e-dist",
+    "instella-diffusion",
+    "instella-ar",
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +53,7 @@ def draw(loaded, seed: int) -> torch.Tensor:
     return loaded.sampler.latent(state).cpu()
 
 
-@pytest.mark.parametrize("name", ["pocket-ar", "pocket-ar-joint"])
+@pytest.mark.parametrize("name", ["pocket-ar", "pocket-ar-joint", "pocket-instella"])
 def test_fp32_on_the_gpu_equals_the_cpu(device: torch.device, name: str) -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     latents = [

@@ -14,7 +14,7 @@ from ui.metadata import png, read_settings, webp
 
 PIXELS = np.zeros((8, 8, 3), np.uint8)
 NASTY = [
-    'quotes " and \\ and \' and `',
+    "quotes \" and \\ and ' and `",
     "new\nlines\r\nand\ttabs",
     "🦊 👨‍👩‍👧‍👦 🇩🇪 e\u0301",
     "ثعلب على خلفية زرقاء",
