@@ -20,7 +20,7 @@ help:
 	@echo "make gpu-test      the tests that need a GPU"
 	@echo "make lint          ruff only;  make types: mypy only;  make format: reformat"
 	@echo "make bench         operations and latency of every variant"
-	@echo "make pocket        train Pocket's weights anew (about five hours on two cores)"
+	@echo "make pocket        train Pocket's weights anew (about six hours on two cores)"
 	@echo "make pocket-smoke  every stage of the training from nothing, a minute each"
 	@echo "make clean         remove caches and $(VENV); runs/ and outputs/ stay"
 
@@ -88,12 +88,12 @@ AE_STEPS ?= 7446
 SCENES ?= 40000
 AR_STEPS ?= 8184
 JOINT_STEPS ?= 3323
-E_STEPS ?= 2608
-PAIRS ?= 2400
+E_STEPS ?= 8363
+PAIRS ?= 3000
 PREVIEW_STEPS ?= 2189
-DIST_STEPS ?= 298
-TOKENIZER_STEPS ?= 4174
-INSTELLA_STEPS ?= 2000
+DIST_STEPS ?= 968
+TOKENIZER_STEPS ?= 5749
+INSTELLA_STEPS ?= 1413
 
 pocket: $(DEV_READY) fonts
 	$(PY) -m training.autoencoder --steps $(AE_STEPS)

@@ -152,7 +152,7 @@ class Reporter:
         grid = committed_grid(ticket, loaded)
         notes = ticket.started.notes if ticket.started else ()
         past = loaded.sampler.trajectory(ticket.state)
-        bits = raster(ticket, loaded)
+        bits = ticket.again.bits if ticket.again else raster(ticket, loaded)
         result = Result(image, grid, bits, ticket.steps, loaded.weights, notes, past)
         self._results.put(ticket.job.request, result)
         self._desk.finish(ticket, lambda t: self._finished(t, result))

@@ -55,11 +55,11 @@ class Results:
         with self._lock:
             return self._kept.get(picture_key(request))
 
-    def at_another_size(self, request: GenerationRequest) -> Trajectory | None:
-        """How the picture came to be if it is here, but decoded at another size."""
+    def at_another_size(self, request: GenerationRequest) -> Result | None:
+        """The picture if it is here, but decoded at another size."""
         sizes = find_variant(request.variant).sizes
         found = (self.get(replace(request, size=size)) for size in sizes if size != request.size)
-        return next((result.trajectory for result in found if result is not None), None)
+        return next((result for result in found if result is not None), None)
 
     def put(self, request: GenerationRequest, result: Result) -> None:
         with self._lock:

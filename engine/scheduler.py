@@ -21,7 +21,7 @@ from engine.events import Queued, Started
 from engine.job import Job
 from engine.limits import EngineLimits
 from engine.pictures import Kept
-from models.trajectory import Trajectory
+from engine.results import Result
 
 
 class QueueFull(RuntimeError):
@@ -46,7 +46,7 @@ class Ticket:
     alone: bool = False  # its batch failed: try again without company
     key: Hashable | None = None  # the sampler's batch key, once asked
     base: Kept | None = None  # the picture it starts from, held so that it cannot go missing
-    again: Trajectory | None = None  # the finished picture, to be decoded at another size
+    again: Result | None = None  # the finished picture, to be decoded at another size
     state: Any = None  # the sampler's; None = not begun
     begun_at: float | None = None
     first_frame_at: float | None = None

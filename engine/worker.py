@@ -209,7 +209,14 @@ class Worker:
             words = prepared(request.prompt, request.caption or loaded.variant.caption)
             prompt = self._conditioning.context(loaded, words)
             empty = self._conditioning.context(loaded, "")
-            state = self._inputs.begin(loaded, request, ticket.base, ticket.again, prompt, empty)
+            state = self._inputs.begin(
+                loaded,
+                request,
+                ticket.base,
+                ticket.again.trajectory if ticket.again else None,
+                prompt,
+                empty,
+            )
             steps = loaded.sampler.num_steps(state)
             notes = self._conditioning.describe(loaded, words).notes()
         except Exception as error:

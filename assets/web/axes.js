@@ -50,7 +50,8 @@ window.nitro = window.nitro || {};
   }
 
   /* axes: [{key, values}], the first across. Cells with their place and whole request; null, and
-     said, where that is too much or too little. Steps beyond a variant's range are brought into it. */
+     said, where that is too much or too little. What a variant cannot do leaves its place empty; a
+     value that leaves a whole line empty is refused. */
   nitro.gridCells = function (axes, base, explain) {
     const used = axes.filter((axis) => axis.key);
     if (new Set(used.map((axis) => axis.key)).size < used.length) {
@@ -67,15 +68,30 @@ window.nitro = window.nitro || {};
       cells = cells.flatMap(({ place, changes }) => (key ? values : [null]).map((value, i) => ({
         place: [...place, i], changes: key ? { ...changes, [key]: value } : changes })));
     }
-    return cells.map(({ place, changes }) => {
+    const made = cells.map(({ place, changes }) => {
       const variant = changes.variant || base.variant;
       const steps = changes.variant ? nitro.variantDefaults(variant) : {};
       const request = { ...base, ...steps, ...changes, variant };
       for (const key of ["ar_iterations", "flow_steps"]) {
         request[key] = nitro.allowedSetting(key, request[key], variant);
       }
-      return { place, request, cost: nitro.stepsOf(request) };
+      const wrong = Object.keys(changes).find((key) => typeof changes[key] === "number"
+        && nitro.allowedSetting(key, changes[key], variant) !== changes[key]);
+      return { place, request, cost: nitro.stepsOf(request), wrong };
     });
+    const possible = made.filter((cell) => !cell.wrong);
+    for (const [at, { key, values }] of axes.entries()) {
+      const empty = (key ? values : []).findIndex((_, n) =>
+        !possible.some((cell) => cell.place[at] === n));
+      if (empty < 0) continue;
+      const cell = made.find((each) => each.place[at] === empty && each.wrong);
+      const card = nitro.card(cell.request.variant);
+      const limit = card[cell.wrong] ?? nitro.config.limits[cell.wrong];
+      explain(limit.low === limit.high ? `${card.title} has no choice of ${nitro.AXES[cell.wrong]}.`
+        : `${nitro.AXES[cell.wrong]} of ${card.title} goes from ${limit.low} to ${limit.high}.`);
+      return null;
+    }
+    return possible;
   };
 
   /* Sampler steps of a request: a measure of what it costs. */

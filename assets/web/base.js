@@ -14,6 +14,7 @@ window.nitro = window.nitro || {};
     line.hidden = !base?.words;
     line.firstElementChild.textContent = base?.words || "";
     nitro.stage.root.dataset.base = base?.kind || "";
+    if (base?.kind !== "prefix") nitro.bits.keepNone();
   };
 
   nitro.base = () => base;

@@ -5,6 +5,10 @@
 window.nitro = window.nitro || {};
 
 (function (nitro) {
+  nitro.NO_PLACES = "Tokens of this model have no place in the picture, so no part of it can be freed. "
+    + "Keep its first tokens (below the picture), fork one of its steps, or start from a sketch with "
+    + "some freedom.";
+
   class Bits {
     constructor(stage) {
       const find = (name) => stage.root.querySelector(name);
@@ -57,7 +61,12 @@ window.nitro = window.nitro || {};
 
     /* The bits of a step or of a finished picture; null where there are none. */
     show(header) {
-      if (!header?.bits) return;
+      if (!header?.bits) {
+        this.shown = null;
+        this.words.textContent = "The bits of this picture are not kept; draw it again to see them.";
+        this.draw();
+        return;
+      }
       const bytes = Uint8Array.from(atob(header.bits), (letter) => letter.charCodeAt(0));
       const [tokens, count] = header.bits_shape;
       this.shown = { bytes, tokens, count, there: header.committed };
@@ -109,8 +118,19 @@ window.nitro = window.nitro || {};
       this.keep.setAttribute("aria-valuetext", first ? `the first ${first} tokens` : "none");
     }
 
+    /* Another base was chosen, or none: no token is kept any more. */
+    keepNone() {
+      if (Number(this.keep.value) === 0) return;
+      this.keep.value = 0;
+      this.label();
+      this.draw();
+    }
+
+    /* The same steps lead to the picture at another size: the timeline stays. */
     resize() {
-      if (nitro.runs.result || nitro.runs.current) nitro.run();
+      if (!nitro.runs.result && !nitro.runs.current) return;
+      if (!nitro.runs.current) nitro.film.carryOver();
+      nitro.run();
     }
 
     /* The first tokens of the finished picture stay, the others are drawn anew. */

@@ -116,6 +116,7 @@ window.nitro = window.nitro || {};
 
     /* A pane's settings or their number changed: those that lack a picture of them are drawn. */
     changed() {
+      this.versus.list();
       this.remember();
       this.schedule();
     }

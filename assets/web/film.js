@@ -19,6 +19,7 @@ window.nitro = window.nitro || {};
       this.fork = find(".nc-fork");
       this.frames = []; // of the finished picture: {index, total, grid, source}
       this.recording = null;
+      this.carried = null;
       this.recorded = Promise.resolve(); // when the bitmaps of the last film are there
       this.at = 0;
       this.playing = 0;
@@ -34,11 +35,17 @@ window.nitro = window.nitro || {};
     /* A run begins. A fork begins with the steps it takes over. */
     begin(base, draft) {
       this.stopPlaying();
+      const { carried } = this;
+      this.carried = null;
       if (draft) return void (this.recording = null);
-      this.recording = base?.kind === "fork" ? base.frames.map((frame) => ({ ...frame })) : [];
+      this.recording = carried
+        || (base?.kind === "fork" ? base.frames.map((frame) => ({ ...frame })) : []);
       this.timeline.classList.add("is-old");
       this.setForkable();
     }
+
+    /* The next run gives the same picture in another form; its steps are those that are here. */
+    carryOver() { this.carried = this.frames.slice(0, -1).map((frame) => ({ ...frame })); }
 
     add(header, blob) {
       if (!this.recording || !blob) return;

@@ -216,7 +216,7 @@ window.nitro = window.nitro || {};
           row.append(th);
           for (let x = 0; x < count(across); x += 1) {
             const cell = this.cells.find((each) => `${each.place}` === `${[x, y, z]}`);
-            row.insertCell().append(this.button(cell));
+            row.insertCell().append(cell ? this.button(cell) : "–");
           }
         }
         return table;
@@ -262,12 +262,19 @@ window.nitro = window.nitro || {};
       const { prompt, seed } = this.cells[0].request;
       pen.fillText(`${prompt} · seed ${seed}`, 16, 32, sheet.width - 32);
       pen.font = "14px system-ui, sans-serif";
+      for (let z = 0; z < tables; z += 1) {
+        const base = 48 + z * height + (third.key ? 34 : 0);
+        if (third.key) pen.fillText(this.label(third, z), 16, base - 8);
+        for (let x = 0; x < columns; x += 1) {
+          pen.fillText(this.label(across, x), left + x * (CELL_PX + 6), base + 22, CELL_PX);
+        }
+        for (let y = 0; y < rows; y += 1) {
+          pen.fillText(this.label(down, y), 16, base + top + y * (CELL_PX + 6) + CELL_PX / 2, left - 24);
+        }
+      }
       for (const { place: [x, y, z], bitmap } of this.cells) {
         const base = 48 + z * height + (third.key ? 34 : 0);
         const [px, py] = [left + x * (CELL_PX + 6), base + top + y * (CELL_PX + 6)];
-        if (y === 0) pen.fillText(this.label(across, x), px, base + 22, CELL_PX);
-        if (x === 0) pen.fillText(this.label(down, y), 16, py + CELL_PX / 2, left - 24);
-        if (x === 0 && y === 0 && third.key) pen.fillText(this.label(third, z), 16, base - 8);
         if (bitmap) pen.drawImage(bitmap, px, py, CELL_PX, CELL_PX);
         else pen.strokeRect(px, py, CELL_PX, CELL_PX);
       }

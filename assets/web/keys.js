@@ -12,6 +12,7 @@ window.nitro = window.nitro || {};
     const { root } = nitro.stage;
     const before = root.dataset.mode;
     if (before === mode) return;
+    if (mode === "paint" && nitro.card()?.tokens) return void nitro.say(nitro.NO_PLACES, "warn");
     root.dataset.mode = mode;
     root.querySelectorAll("[data-choose]").forEach((button) => {
       button.setAttribute("aria-pressed", String(button.dataset.choose === mode));

@@ -45,12 +45,6 @@ window.nitro = window.nitro || {};
     /* The picture cells are chosen on. Without one there is nothing to choose. */
     ready() {
       const card = nitro.card();
-      if (card?.tokens) {
-        nitro.say("Tokens of this model have no place in the picture, so no part of it can be freed. "
-          + "Keep its first tokens (below the picture), fork one of its steps, or start from a "
-          + "sketch with some freedom.", "warn");
-        return false;
-      }
       const grid = card?.grid;
       if (!grid || !this.stage.finished || !nitro.runs.result) {
         nitro.say("Draw a picture first; then paint over what should change.", "warn");

@@ -162,7 +162,8 @@ window.nitro = window.nitro || {};
       }
       if (facts.unknown.length) {
         const name = nitro.card()?.title.split(" ")[0] || "The model";
-        const some = facts.unknown.slice(0, 6).join(", ");
+        const short = (word) => (word.length > 24 ? `${word.slice(0, 24)}…` : word);
+        const some = facts.unknown.slice(0, 6).map(short).join(", ");
         const instead = facts.nearest.length ? `. Try: ${facts.nearest.join(", ")}` : "";
         parts.push(
           `${name} doesn’t know: ${some}${facts.unknown.length > 6 ? ", …" : ""}${instead}`);

@@ -28,7 +28,7 @@ def test_latency_and_throughput_are_those_of_the_engine() -> None:
     with start(world, VARIANTS, max_batch=4) as engine:
         made = measure(engine, "pocket-ar", "now", lambda: False, shares.append)
     assert made is not None and made.runs == ALONE and made.batch == 4 and made.company == 0
-    steps = 16  # the variant's default; the world sleeps in each
+    steps = 24  # the variant's default; the world sleeps in each
     assert steps * 10 <= made.latency_ms < 3 * steps * 10
     # Four share each step, so they take hardly longer than one.
     assert 1000 / made.latency_ms < made.throughput <= 4.4 * 1000 / made.latency_ms

@@ -42,7 +42,7 @@ def test_burst_of_keys_draws_the_last_prompt_in_time(visit, pocket_site) -> None
     live.page.click(PROMPT)
     live.page.keyboard.type(TEXT, delay=60)
     live.wait(shown=TEXT)
-    assert counters().steps - before <= 2 * 16  # once, and once more where keys come late
+    assert counters().steps - before <= 2 * 24  # once, and once more where keys come late
     assert 0 < live.last_key_to_first_frame() < 2000  # target: 500 on an idle machine
 
 
