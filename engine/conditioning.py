@@ -30,8 +30,9 @@ class Conditioning:
 
     def __init__(self, limits: EngineLimits) -> None:
         self._text_lock = threading.Lock()
-        self._rows: Lru[tuple[str, str], Tensor] = Lru(limits.prompts_cached)
-        self._contexts: Lru[tuple[str, str], Any] = Lru(limits.contexts_cached)
+        most = limits.conditioning_bytes
+        self._rows: Lru[tuple[str, str], Tensor] = Lru(limits.prompts_cached, most, _weight)
+        self._contexts: Lru[tuple[str, str], Any] = Lru(limits.contexts_cached, most, _weight)
         self._empty_rows: dict[str, Tensor] = {}  # by text encoder
         self._empty_contexts: dict[str, Any] = {}  # by variant
         self._infos: Lru[tuple[str, str], PromptInfo] = Lru(4 * limits.prompts_cached)
@@ -92,6 +93,11 @@ class Conditioning:
             else:
                 self._rows.put((encoder, prompt), rows)
         return rows
+
+
+def _weight(kept: Any) -> int:
+    """Bytes of text rows or of a context that says so; the others are small."""
+    return int(getattr(kept, "nbytes", 0))
 
 
 def _beyond(prompt: str, limit: int, count_tokens: Callable[[str], int]) -> str:

@@ -22,6 +22,7 @@ class EngineLimits:
     columns_together: int = 4  # variants of one owner that stream side by side
     prompts_cached: int = 128
     contexts_cached: int = 64
+    conditioning_bytes: int = 512 * 2**20  # of each of these two
     results_cached: int = 128
     results_bytes: int = 64 * 2**20
     pictures_per_owner: int = 96  # more than one request may ask for

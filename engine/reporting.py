@@ -74,9 +74,12 @@ class Reporter:
             self._desk.publish(ticket, step)
 
     def _kind(self, ticket: Ticket, loaded: LoadedVariant) -> PreviewKind | None:
-        if loaded.sampler.shown(ticket.state) is False:
+        shown = loaded.sampler.shown(ticket.state)
+        if shown is False:
             return None
         decoder, linear = self._previews.costs(loaded.variant.id, loaded.variant.autoencoder)
+        if loaded.variant.tokens and shown is not True:
+            decoder = None  # what is missing of a row is no part of the picture to be veiled
         request = ticket.job.request
         situation = PreviewSituation(
             mode=request.preview,

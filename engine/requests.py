@@ -221,7 +221,8 @@ def _start(request: GenerationRequest, variant: Variant) -> dict[str, Any]:
 
 def _size(request: GenerationRequest, variant: Variant) -> int:
     """Pixels a side; 0 where a variant has one size only."""
-    wanted = request.size or (variant.resolution if variant.sizes else 0)
+    given = whole("Size", request.size, 0, 8192)
+    wanted = given or (variant.resolution if variant.sizes else 0)
     if not variant.sizes and wanted not in (0, variant.resolution):
         raise InvalidRequest(
             f"{variant.title} draws at {variant.resolution} px alone; leave size out."

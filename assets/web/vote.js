@@ -127,19 +127,23 @@ window.nitro = window.nitro || {};
 
     async choose(choice) {
       if (this.root.dataset.state !== "asking") return;
+      const { match } = this;
       this.state("voting");
       this.buttons.forEach((button) => button.setAttribute("aria-pressed",
         String(button.dataset.choice === choice)));
       try {
         const response = await nitro.call("votes/vote", { method: "POST",
           headers: { "content-type": "application/json" },
-          body: JSON.stringify({ match: this.match.match, choice }) });
-        this.reveal(await response.json());
+          body: JSON.stringify({ match: match.match, choice }) });
+        const told = await response.json();
+        if (this.match !== match) return; // another match is under way: its names are not told
+        this.reveal(told);
         this.state("told");
         this.say("Thank you, your vote is kept. N takes the next match.", "quiet");
         this.find(".nc-vote-next").focus();
         this.board();
       } catch (error) {
+        if (this.match !== match) return;
         this.state([404, 409].includes(error.status) ? "idle" : "asking");
         this.say(error.message, "error");
       }

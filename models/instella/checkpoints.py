@@ -8,6 +8,7 @@ safetensors beside the original (or not at all, where the folder cannot be writt
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import zipfile
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -39,11 +41,11 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
     ):
         return read_tensors(converted)
     tensors = _unpickled(file)
-    partial = converted.with_suffix(".partial")
+    partial = converted.with_suffix(f".{os.getpid()}.partial")
     try:
         save_file(tensors, partial)
         partial.replace(converted)
-    except OSError as error:
+    except (OSError, RuntimeError, SafetensorError) as error:
         _log.info("%s is not converted, its folder cannot be written to: %s", file.name, error)
         partial.unlink(missing_ok=True)
     return tensors

@@ -29,6 +29,10 @@ class TextMemory:
     def length(self) -> int:
         return self.keys.shape[2]
 
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.values.nbytes
+
 
 @dataclass(frozen=True)
 class TextBatch:

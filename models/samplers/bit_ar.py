@@ -154,7 +154,8 @@ class BitARSampler:
                 continue
             one = guided(own[0], own[1], state.scale) if len(own) == 2 else own[0]
             chance = certain(one, state.settings.temperature)
-            state.bits[place] = (state.uniforms[place] < chance).float()
+            bits = (state.uniforms[place] < chance).float()
+            state.bits[place] = torch.where(chance.isnan(), chance, bits)  # decoding refuses these
             state.certainty[place] = (2 * chance - 1).abs()
             state.committed_at[place] = state.step
 

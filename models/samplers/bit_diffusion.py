@@ -31,6 +31,8 @@ from models.instella.raster import raster_of
 from models.randomness import draw_uniforms
 from models.trajectory import Trajectory, same_flow
 
+_TABLES = 4  # step counts whose modulations are kept; at full size 20 steps weigh 16 MB
+
 
 @dataclass
 class BitDiffusionState:
@@ -177,7 +179,9 @@ class BitDiffusionSampler:
         if state.kept is not None:
             state.clean = torch.where(state.kept, state.source, state.clean)
         state.path.append(state.z)
-        state.estimates.append((state.clean > 0.5).float())
+        bits = (state.clean > 0.5).float()
+        state.estimates.append(torch.where(state.clean.isnan(), state.clean, bits))  # so that
+        # decoding refuses what is no number
         state.step += 1
         if state.step == self.num_steps(state):
             state.z = state.estimates[-1]
@@ -193,6 +197,8 @@ class BitDiffusionSampler:
         if known is None or known.out.device != device:
             known = self.model.modulation(torch.tensor(times[:-1], device=device))
             if times[0] == 1.0:  # strengths are many, step counts few
+                while len(self._known) >= _TABLES:
+                    del self._known[next(iter(self._known))]
                 self._known[times] = known
         return known
 

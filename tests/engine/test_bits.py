@@ -113,6 +113,8 @@ def test_every_step_has_a_raster_and_some_have_previews(
     assert len(steps) == finished.steps == (20 if variant == "instella-diffusion" else 128)
     assert any(step.preview is not None for step in steps)
     if variant == "instella-ar":
+        # The missing end of a row is left out of a preview; it is no place to be covered.
+        assert {step.preview_kind for step in steps if step.preview is not None} == {"linear"}
         assert steps[9].committed is not None and (steps[9].committed > 0).sum() == 10
         assert finished.committed is not None and finished.committed.shape == (128, 1)
 

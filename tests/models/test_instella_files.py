@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from models.catalogue import find_variant
@@ -173,7 +174,7 @@ def test_a_folder_that_cannot_be_written_to_serves_all_the_same(
     file = published(tmp_path, {"module": weights()})
 
     def refuse(*arguments: object) -> None:
-        raise OSError(30, "Read-only file system")
+        raise SafetensorError("Error while serializing: I/O error: Permission denied")
 
     monkeypatch.setattr("models.instella.checkpoints.save_file", refuse)
     assert set(read_checkpoint(file)) == set(weights())

@@ -110,7 +110,9 @@ def test_without_two_of_a_size_there_is_no_match() -> None:
 
 def test_open_matches_are_bounded_and_belong_to_one() -> None:
     open_matches, match = OpenMatches(most=3), Match(1, "x", "a", "b", 2)
-    names = [open_matches.add("me", match) for _ in range(4)]
+    names = [f"match {n}" for n in range(4)]
+    for name in names:
+        open_matches.add(name, "me", match)
     assert open_matches.get(names[0], "me") is None
     assert open_matches.get(names[3], "me") is match and open_matches.get(names[3], "you") is None
 
@@ -278,6 +280,7 @@ def test_a_broken_picture_ends_the_match_without_names(site: Site) -> None:
     raw, messages = Voter(site).drawn(prompt="explode")
     assert any(header["event"] == "failed" for header, _ in messages)
     assert not pictures(messages) and b"pocket" not in raw.lower()
+    assert Voter(site).votes(match_of(messages)["match"]).status_code == 404  # nobody saw them
 
 
 def test_other_sites_and_strange_bodies_are_refused_in_words(site: Site) -> None:

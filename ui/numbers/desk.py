@@ -22,6 +22,7 @@ class NumbersDesk:
 
     def __init__(self, engine: Any, allowed: bool = True) -> None:
         self._engine, self.allowed = engine, allowed
+        self._torch = version("torch")
         self._lock = threading.Lock()
         self._kept: dict[str, Measurement] = {}
         self._thread: threading.Thread | None = None
@@ -56,7 +57,7 @@ class NumbersDesk:
                 "variant": self._now if running else "",
                 "share": self._share if running else 0.0,
                 "message": self._message,
-                "machine": {"device": self._engine.device_name, "torch": version("torch")},
+                "machine": {"device": self._engine.device_name, "torch": self._torch},
                 "measured": [asdict(each) for each in self._kept.values()],
             }
 

@@ -83,16 +83,20 @@ def measure(
         done += 1
         tell(done / total)
     begin = time.perf_counter()
-    jobs = [engine.submit(request(), OWNER, f"together {n}") for n in range(batch)]
-    company = max(company, others(batch))
-    for job in jobs:
-        _finish(job, stopped, engine)
-        done += 1
-        tell(done / total)
-    seconds = time.perf_counter() - begin
-    if stopped():
+    jobs: list[Any] = []
+    try:
+        for n in range(batch):
+            jobs.append(engine.submit(request(), OWNER, f"together {n}"))
+        company = max(company, others(batch))
+        for job in jobs:
+            _finish(job, stopped, engine)
+            done += 1
+            tell(done / total)
+        seconds = time.perf_counter() - begin
+    finally:  # whatever failed, no picture is drawn that nobody waits for
         for job in jobs:
             engine.cancel(job)
+    if stopped():
         return None
     entry = next(each for each in engine.status().variants if each.id == variant)
     weights = entry.weights or ""

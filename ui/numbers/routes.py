@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -46,7 +47,8 @@ class NumbersRoutes:
             raise Refusal(403, "Whoever runs this server has switched measuring off.")
         body = await read_json(request)
         wanted = body.get("variants") if isinstance(body, dict) else None
-        ready = [each.id for each in self._engine.status().variants if each.state == "ready"]
+        status = await run_in_threadpool(self._engine.status)  # it may wait for moving weights
+        ready = [each.id for each in status.variants if each.state == "ready"]
         if not isinstance(wanted, list) or not wanted or set(map(str, wanted)) - set(ready):
             raise Refusal(
                 400, f"Models that can be measured now: {', '.join(ready) or 'none yet'}."

@@ -3,7 +3,6 @@ number, so that a match can be drawn again."""
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -70,20 +69,18 @@ def make_match(seed: int, variants: Sequence[Any], prompt: str = "") -> Match:
 
 @dataclass
 class OpenMatches:
-    """Matches that wait for their vote, by an unguessable id, with their owners. Bounded: the oldest
-    are let go. Thread-safe."""
+    """Matches whose pictures were sent and that wait for their vote, by an unguessable id, with their
+    owners. Bounded: the oldest are let go. Thread-safe."""
 
     most: int = 2048
     _known: OrderedDict[str, tuple[str, Match]] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, owner: str, match: Match) -> str:
-        name = secrets.token_urlsafe(16)
+    def add(self, name: str, owner: str, match: Match) -> None:
         with self._lock:
             self._known[name] = owner, match
             while len(self._known) > self.most:
                 self._known.popitem(last=False)
-        return name
 
     def get(self, name: str, owner: str) -> Match | None:
         """None when it is gone or somebody else's: the two look alike."""

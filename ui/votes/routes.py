@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -31,8 +32,17 @@ from ui.votes.store import CHOICES, AlreadyVoted, Vote, VoteStore, VotesUnavaila
 class Blind:
     """What is sent of one match: how far both are, and both pictures at once when both are there."""
 
-    def __init__(self, name: str, match: Match, desk: FrontDesk, named: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        match: Match,
+        desk: FrontDesk,
+        named: bool,
+        seen: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`seen` is called when both pictures are about to be sent: now it can be voted on."""
         self._name, self._match, self._desk, self._named = name, match, desk, named
+        self._seen = seen
         self._shares = dict.fromkeys(SIDES, 0.0)
         self._finished: dict[str, Finished] = {}
         self._told = False
@@ -55,7 +65,9 @@ class Blind:
                 self._finished[side] = event
                 if len(self._finished) < len(SIDES):
                     return b""
-                return b"".join([await self._picture(each) for each in SIDES])
+                pictures = b"".join([await self._picture(each) for each in SIDES])
+                self._seen()
+                return pictures
             case Failed():
                 return pack({"event": "failed", "message": _WORDS})
             case Superseded():
@@ -108,7 +120,9 @@ class VoteRoutes:
             raise Refusal(400, str(error)) from None
         except NoMatch as error:
             raise Refusal(409, str(error)) from None
-        return await self._drawn(request, owner, self._open.add(owner, match), match, named=False)
+        name = secrets.token_urlsafe(16)
+        seen = partial(self._open.add, name, owner, match)
+        return await self._drawn(request, owner, name, match, named=False, seen=seen)
 
     async def replay(self, request: Request) -> Response:
         """{"match": id} of one that was voted on: its two pictures again, with names."""
@@ -120,7 +134,13 @@ class VoteRoutes:
         return await self._drawn(request, owner, vote.match, match, named=True)
 
     async def _drawn(
-        self, request: Request, owner: str, name: str, match: Match, named: bool
+        self,
+        request: Request,
+        owner: str,
+        name: str,
+        match: Match,
+        named: bool,
+        seen: Callable[[], None] = lambda: None,
     ) -> Response:
         self._guard.pace(request, owner, len(SIDES))
         try:
@@ -128,7 +148,7 @@ class VoteRoutes:
         except InvalidRequest as error:
             raise Refusal(400, str(error)) from None
         jobs = await self._desk.submit(owner, wanted)
-        blind = Blind(name, match, self._desk, named)
+        blind = Blind(name, match, self._desk, named, seen)
         places = {Place(place.slot.removeprefix("vote ")): job for place, job in jobs.items()}
         return LiveStream(places, blind.message, _waiting, self._desk.cancel, HEARTBEAT_S)
 
