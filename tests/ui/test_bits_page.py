@@ -86,7 +86,7 @@ def test_scrubbing_moves_the_bits_too_and_a_fork_goes_on(live: Live) -> None:
     live.wait(shown="a cat on green")
     whole = page.evaluate(RASTER)
     page.wait_for_function("document.querySelector('.nc-film').children.length > 1")
-    page.locator(".nc-scrub").fill("2")
+    page.locator(".nc-scrub").fill("0")
     page.wait_for_function(f"{RASTER} !== {whole!r}")
     page.click(".nc-fork")
     page.fill("#nc-prompt textarea", "a dog on green")
