@@ -34,9 +34,9 @@ def test_draft_then_the_picture_with_the_same_seed(live, slow_site):
     live.page.keyboard.type(" b", delay=30)
     live.wait(shown="a fox b")
     draft, picture = live.evaluate("window.log")[-2:]
-    assert draft["ar_iterations"] == 4 and picture["ar_iterations"] == 16
+    assert draft["ar_iterations"] == 6 and picture["ar_iterations"] == 24
     assert draft["prompt"] == picture["prompt"] and draft["seed"] == picture["seed"]
-    assert live.evaluate("nitro.runs.result.settings.ar_iterations") == 16
+    assert live.evaluate("nitro.runs.result.settings.ar_iterations") == 24
     assert live.evaluate("nitro.historySize()") >= 1
 
 
