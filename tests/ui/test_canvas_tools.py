@@ -202,9 +202,9 @@ def test_fork_with_unchanged_settings_is_the_same_picture(live, site):
     live.page.click("#nc-generate")
     settled(live)
     at = live.evaluate("nitro.runs.result.settings.fork_step")
-    assert 0 < at < 16 and site.steps - before == 16 - at
+    assert 0 < at < 24 and site.steps - before == 24 - at
     assert live.evaluate("document.querySelector('.nc-picture').toDataURL()") == original
-    assert int(live.page.get_attribute(STAGE, "data-frames")) == 16  # its past came along
+    assert int(live.page.get_attribute(STAGE, "data-frames")) == 24  # its past came along
     live.page.click(PROMPT)
     live.page.keyboard.press("Control+A")
     live.page.keyboard.type("an owl")

@@ -91,7 +91,7 @@ def test_panes_are_added_moved_removed_and_kept(compare):
     order = (
         "nitro.compare.panes.map((pane) => [pane.settings.variant, pane.settings.ar_iterations])"
     )
-    expected = [["pocket-ar", 16], ["pocket-ar", 7], ["pocket-ar-joint", 1]]
+    expected = [["pocket-ar", 24], ["pocket-ar", 7], ["pocket-ar-joint", 1]]
     assert live.evaluate(order) == expected
     live.page.reload()
     live.page.wait_for_selector(".nc-compare", state="visible", timeout=20_000)
