@@ -267,6 +267,9 @@ def test_nobody_trips_over_the_page_and_a_phone_shows_all_of_it(
     page.goto(site.address + "#batch")
     page.wait_for_selector('[data-ready="yes"]', state="attached")
     page.wait_for_selector(".nc-batch", state="visible")
+    # Gradio follows the system's scheme a moment after the page is there.
+    dark = "true" if scheme == "dark" else "false"
+    page.wait_for_function(f"document.body.classList.contains('dark') === {dark}")
     page.fill(".nc-batch-prompts", "a fox")
     page.click(".nc-batch-more summary")
     page.click(".nc-batch-start")
